@@ -12,7 +12,7 @@ import (
 //
 // Others see it vanish at once, in one transaction. That conflicts with no enqueue or push: one at the same time comes before it, and its item is
 // gone, or after it. Only if a work queue has more jobs than one transaction can look at, or is busy, the deletion takes three steps. From the
-// first on nothing can be added (the error is an ErrDeleting), and jobs are no longer found by work.Find; else the queue works until the last
+// first on nothing can be added (the error is an ErrDeleting), and jobs are no longer found by their ids alone; else the queue works until the last
 // step, in which all of it goes. If the process dies between, [Info.Deleting] tells, and calling DeleteQueue again completes it.
 //
 // Handles that are open stay valid, here and in other processes. What adds (enqueue, push, put, a periodic job, a setting) makes the queue

@@ -206,7 +206,7 @@ var heapPatterns = []struct {
 		}
 		h.holds("puts of jobs")
 		for range h.n {
-			leases, err := q.TryReserve(h.ctx, 1)
+			leases, err := q.ReserveN(h.ctx, 1)
 			testkit.NoError(h.t, err)
 			testkit.NoError(h.t, leases[0].Ack(h.ctx))
 		}

@@ -205,8 +205,8 @@ func TestLastIndexStaged(t *testing.T) {
 		return errors.Join(testkit.Abandon(tx, testkit.Laid("q")), testkit.Abandon(tx, testkit.Laid("p")))
 	}))
 	before := testkit.Everything(t, f.db)
-	testkit.WantError(t, f.q.Enqueue(f.ctx, "a"), recipe.ErrFull, `queue "q"`)
-	testkit.WantError(t, f.p.Push(f.ctx, "a", 7), recipe.ErrFull, `queue "p"`)
+	testkit.WantError(t, f.q.Enqueue(f.ctx, "a"), recipe.ErrNoIndex, `queue "q"`)
+	testkit.WantError(t, f.p.Push(f.ctx, "a", 7), recipe.ErrNoIndex, `queue "p"`)
 	testkit.EqualPairs(t, testkit.Everything(t, f.db), before)
 	testkit.NoError(t, f.p.Push(f.ctx, "other priority", 8))
 }

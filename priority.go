@@ -71,7 +71,7 @@ func (p *PriorityQueue[T]) In(tx kv.Tx) PriorityQueueTx[T] {
 // the engine's Limits().Transaction; one over it is a *kv.TooLargeError and
 // nothing is written. It does not conflict with another Push, except as
 // [PriorityQueue] says. Behind an item of the same priority and the count 2^63-1,
-// which conq does not write, there is no place: the error is recipe.ErrFull.
+// which conq does not write, there is no place: the error is recipe.ErrNoIndex.
 func (p *PriorityQueue[T]) Push(ctx context.Context, v T, priority int64) error {
 	return p.PushAll(ctx, []Prioritized[T]{{Value: v, Priority: priority}})
 }

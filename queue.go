@@ -85,7 +85,7 @@ func (q *Queue[T]) In(tx kv.Tx) QueueTx[T] { return QueueTx[T]{q, q.h.In(tx)} }
 // Limits().Transaction; one over it is a *kv.TooLargeError and nothing is written.
 // It does not conflict with another Enqueue, except as [Queue] says. Behind an item
 // of index 2^63-1, which conq does not write, there is no place: the error is
-// recipe.ErrFull.
+// recipe.ErrNoIndex.
 func (q *Queue[T]) Enqueue(ctx context.Context, v T) error {
 	return q.EnqueueAll(ctx, []T{v})
 }

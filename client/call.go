@@ -17,7 +17,6 @@ import (
 
 	"github.com/conq-go/conq/internal/version"
 	"github.com/conq-go/conq/kv"
-	"github.com/conq-go/conq/work"
 )
 
 // call is a request.
@@ -106,7 +105,7 @@ func marshal(v any) ([]byte, error) {
 	}
 	texts := bytes.ReplaceAll(b, []byte(`\\`), nil)
 	if i := bytes.Index(texts, replaced); i >= 0 {
-		return nil, fmt.Errorf("client: %w: a text is not UTF-8, which JSON has to be, behind %q", work.ErrInvalid, texts[max(0, i-40):i])
+		return nil, fmt.Errorf("client: %w: a text is not UTF-8, which JSON has to be, behind %q", kv.ErrInvalid, texts[max(0, i-40):i])
 	}
 	return b, nil
 }

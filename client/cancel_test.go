@@ -60,7 +60,7 @@ func takenAtTheEnd(t *testing.T) {
 	for _, take := range []func(ctx context.Context) (string, error){
 		q.Dequeue, q.DequeueWait,
 		func(ctx context.Context) (string, error) {
-			l, err := jobs.Reserve(ctx)
+			l, err := jobs.ReserveWait(ctx)
 			if err != nil {
 				return "", err
 			}
@@ -115,7 +115,7 @@ func waitsUntilDeadline(t *testing.T) {
 	testkit.NoError(t, err)
 	for _, take := range []func(context.Context) error{
 		func(ctx context.Context) error { _, err := q.DequeueWait(ctx); return err },
-		func(ctx context.Context) error { _, err := jobs.Reserve(ctx); return err },
+		func(ctx context.Context) error { _, err := jobs.ReserveWait(ctx); return err },
 	} {
 		const patience = 50 * time.Millisecond
 		ctx, cancel := context.WithTimeout(t.Context(), patience)

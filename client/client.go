@@ -42,6 +42,7 @@ import (
 
 	"github.com/conq-go/conq/internal/options"
 	"github.com/conq-go/conq/internal/wire"
+	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/queue"
 	"github.com/conq-go/conq/work"
 )
@@ -82,7 +83,7 @@ func Dial(ctx context.Context, url string, o Options) (*Client, error) {
 		return nil, errors.New("client: ctx is nil")
 	}
 	if o.Patience < 0 || o.Timeout < 0 {
-		return nil, fmt.Errorf("client: %w: Options.Patience is %v, and Timeout %v: they can be from 0 on, which is the default", work.ErrInvalid, o.Patience, o.Timeout)
+		return nil, fmt.Errorf("client: %w: Options.Patience is %v, and Timeout %v: they can be from 0 on, which is the default", kv.ErrInvalid, o.Patience, o.Timeout)
 	}
 	c := &Client{options: o}
 	c.options.Patience = cmp.Or(o.Patience, 30*time.Second)
@@ -187,7 +188,7 @@ func (c *Client) Queues(ctx context.Context) ([]Info, error) {
 	}
 }
 
-// Lookup returns a queue. The error is an queue.ErrNoQueue if there is none.
+// Lookup returns a queue. The error is a queue.ErrNoQueue if there is none.
 func (c *Client) Lookup(ctx context.Context, name string) (info Info, err error) {
 	err = c.do(ctx, call{method: http.MethodGet, path: queuePath(name), again: true}, &info)
 	return info, err

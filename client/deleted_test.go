@@ -19,8 +19,8 @@ import (
 type workVerbs interface {
 	work.Source[string]
 	Put(context.Context, string, ...work.Job) (work.ID, error)
-	Reserve(context.Context) (*work.Lease[string], error)
-	TryReserve(context.Context, int) ([]*work.Lease[string], error)
+	Reserve(context.Context, ...work.ReserveOptions) (*work.Lease[string], error)
+	ReserveWait(context.Context, ...work.ReserveOptions) (*work.Lease[string], error)
 	Get(context.Context, work.ID) (*work.Info[string], error)
 	Page(context.Context, work.Filter, []byte, int) ([]*work.Info[string], []byte, error)
 	Result(context.Context, work.ID) ([]byte, error)
@@ -63,7 +63,7 @@ func TestVerbsOfDeleted(t *testing.T) {
 	}
 	verbs := map[string]func(ctx context.Context, q workVerbs) (any, error){
 		"try": func(ctx context.Context, q workVerbs) (any, error) {
-			got, err := q.TryReserve(ctx, 5)
+			got, err := q.ReserveN(ctx, 5)
 			return len(got), err
 		},
 		"get": func(ctx context.Context, q workVerbs) (any, error) { _, err := q.Get(ctx, 1); return nil, err },

@@ -7,13 +7,13 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/conq-go/conq/internal/wire"
 	"github.com/conq-go/conq/kv"
-	"github.com/conq-go/conq/queue"
-	"github.com/conq-go/conq/work"
 )
 
 // ErrUnauthorized means that the server wants a token, or another one; ErrForbidden, that the token has not the scope.
@@ -41,17 +41,21 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.is }
 
-// kinds are what the types of problems mean.
-var kinds = map[string]error{
-	"no-queue": queue.ErrNoQueue, "deleting": queue.ErrDeleting, "kind": queue.ErrKind, "name": queue.ErrName, "format": queue.ErrFormat, "corrupt": queue.ErrCorrupt,
-	"decode": queue.ErrDecode, "too-large": kv.ErrTooLarge, "invalid": work.ErrInvalid, "commit-unknown": kv.ErrCommitUnknown,
-	"read-only": kv.ErrReadOnly, "full": kv.ErrFull, "failed": kv.ErrFailed, "unavailable": kv.ErrUnavailable, "no-job": work.ErrNotFound, "duplicate": work.ErrDuplicate, "state": work.ErrState,
-	"job-corrupt": work.ErrCorrupt, "changed": work.ErrChanged, "lease-lost": work.ErrLeaseLost, "job-invalid": work.ErrInvalid, "forbidden": ErrForbidden,
+// errorOf returns what a type of problem means, or nil.
+func errorOf(problem string) error {
+	code, _ := strings.CutPrefix(problem, wire.ProblemType)
+	if code == wire.Forbidden {
+		return ErrForbidden
+	}
+	if i := slices.IndexFunc(wire.Problems, func(p wire.Problem) bool { return p.Code == code }); i >= 0 {
+		return wire.Problems[i].Err
+	}
+	return nil
 }
 
 var statuses = map[int]error{
 	http.StatusUnauthorized: ErrUnauthorized, http.StatusForbidden: ErrForbidden, http.StatusRequestEntityTooLarge: kv.ErrTooLarge,
-	http.StatusGatewayTimeout: context.DeadlineExceeded, http.StatusBadGateway: kv.ErrUnavailable, http.StatusServiceUnavailable: kv.ErrUnavailable, http.StatusUnprocessableEntity: work.ErrInvalid, http.StatusBadRequest: work.ErrInvalid,
+	http.StatusGatewayTimeout: context.DeadlineExceeded, http.StatusBadGateway: kv.ErrUnavailable, http.StatusServiceUnavailable: kv.ErrUnavailable, http.StatusUnprocessableEntity: kv.ErrInvalid, http.StatusBadRequest: kv.ErrInvalid,
 }
 
 // readError reads what an answer that is no success says.
@@ -66,7 +70,7 @@ func readError(answer *http.Response) *Error {
 	for _, wrong := range problem.Errors { // the detail says only that there are some
 		e.Detail += fmt.Sprintf(": %s: %s", wrong.Location, wrong.Message)
 	}
-	if e.is = kinds[strings.TrimPrefix(e.Type, "urn:conq:")]; e.is == nil {
+	if e.is = errorOf(e.Type); e.is == nil {
 		e.is = statuses[e.Status]
 	}
 	switch e.Status {

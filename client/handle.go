@@ -11,7 +11,6 @@ import (
 	"github.com/conq-go/conq/internal/batch"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/queue"
-	"github.com/conq-go/conq/work"
 )
 
 // handle is what handles of all kinds have.
@@ -77,7 +76,7 @@ func (c *Client) open(ctx context.Context, name, kind string, codec any) (h hand
 // Name returns the name of the queue.
 func (h *handle) Name() string { return h.name }
 
-// Close ends the handle, not the client. Calls that wait for their turn return an queue.ErrClosed, and so do later ones that ask for
+// Close ends the handle, not the client. Calls that wait for their turn return a queue.ErrClosed, and so do later ones that ask for
 // items or jobs, or change them. Those that wait already go on for up to 30 s, or until their contexts end.
 func (h *handle) Close() error {
 	h.closed.Store(true)
@@ -101,7 +100,7 @@ func (c *Client) Clear(ctx context.Context, name string) error {
 	return c.do(ctx, call{method: http.MethodPost, path: queuePath(name) + "/purge", query: url.Values{"confirm": {name}}}, nil)
 }
 
-// DeleteQueue deletes a queue of any kind, with all that it has. The error is an queue.ErrNoQueue if there is none. Handles stay valid: what
+// DeleteQueue deletes a queue of any kind, with all that it has. The error is a queue.ErrNoQueue if there is none. Handles stay valid: what
 // adds makes the queue anew, in the same transaction, what takes or looks finds it empty, who waits goes on waiting, and leases are lost.
 func (c *Client) DeleteQueue(ctx context.Context, name string) error {
 	return c.do(ctx, call{method: http.MethodDelete, path: queuePath(name), query: url.Values{"confirm": {name}}}, nil)
@@ -123,7 +122,7 @@ func share[Q, R any](calls []*batch.Call[Q, R], do func(context.Context, []*batc
 	defer cancel()
 	err := do(ctx, calls)
 	told, answered := errors.AsType[*Error](err)
-	refused := answered && told.Status/100 == 4 || errors.Is(err, work.ErrInvalid)
+	refused := answered && told.Status/100 == 4 || errors.Is(err, kv.ErrInvalid)
 	if refused && len(calls) > 1 && !errors.Is(err, kv.ErrCommitUnknown) {
 		batch.Each(calls, func(c *batch.Call[Q, R]) { share([]*batch.Call[Q, R]{c}, do) })
 		return

@@ -2,11 +2,13 @@ package client_test
 
 import (
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/client"
 	"github.com/conq-go/conq/queue"
+	"github.com/conq-go/conq/work"
 )
 
 var (
@@ -32,6 +34,38 @@ func TestSameMethods(t *testing.T) {
 			}
 		}
 	}
+}
+
+// The same of work queues. What the library has besides is for transactions, servers, and who holds the store.
+func TestSameMethodsOfJobs(t *testing.T) {
+	only := map[string]bool{"In": true, "Sweep": true, "Recalls": true, "Search": true, "Held": true}
+	library, remote := reflect.TypeFor[*work.Queue[string]](), reflect.TypeFor[*client.WorkQueue[string]]()
+	for i := range library.NumMethod() {
+		m := library.Method(i)
+		if only[m.Name] {
+			continue
+		}
+		r, ok := remote.MethodByName(m.Name)
+		switch {
+		case !ok:
+			t.Errorf("a client's work queue has no %s", m.Name)
+		case signature(m) != signature(r):
+			t.Errorf("%s of a client is %s, and of the library %s", m.Name, signature(r), signature(m))
+		}
+	}
+	all := methods(library)
+	for name := range methods(remote) {
+		if !all[name] {
+			t.Errorf("the library's work queue has no %s", name)
+		}
+	}
+}
+
+// signature is that of a method, without its receiver.
+func signature(m reflect.Method) string {
+	_, rest, _ := strings.Cut(m.Type.String(), "(")
+	_, rest, _ = strings.Cut(strings.Replace(rest, ")", ",)", 1), ",")
+	return rest
 }
 
 func methods(of reflect.Type) map[string]bool {

@@ -50,7 +50,7 @@ func TestStaleLease(t *testing.T) {
 	}, client.WorkOptions{Lease: lease})
 	_, err := q.Put(t.Context(), "a")
 	testkit.NoError(t, err)
-	l, err := q.Reserve(t.Context())
+	l, err := q.ReserveWait(t.Context())
 	testkit.NoError(t, err)
 	if l.Attempt < 2 {
 		t.Errorf("attempt %d was handed out, which was over", l.Attempt)
@@ -81,7 +81,7 @@ func TestLeaseAfterWait(t *testing.T) {
 		began := time.Now()
 		got := make(chan *work.Lease[string])
 		go func() {
-			l, err := q.Reserve(t.Context())
+			l, err := q.ReserveWait(t.Context())
 			testkit.Check(t, err)
 			got <- l
 		}()

@@ -48,38 +48,53 @@ func (q *jobs) Reprioritise(ctx context.Context, id work.ID, priority int64) err
 	return q.do(ctx, call{method: http.MethodPatch, path: q.path(id), body: wire.Reprioritise{Priority: priority}, again: true, missing: work.ErrNotFound}, nil)
 }
 
-// KickAll, DeleteAll, CancelAll, BuryAll and ReprioritiseAll do the same to all jobs that match, in the background of the server, and
-// return how many. progress, if not nil, is told the number so far. When ctx ends the server stops; what was done stays.
+// EndLease ends the lease of a job as if it had expired.
+func (q *jobs) EndLease(ctx context.Context, id work.ID) error {
+	return q.change(ctx, id, "end-lease", nil)
+}
+
+// KickAll, DeleteAll, CancelAll, BuryAll, EndLeases and ReprioritiseAll do the same to all jobs that match, in the background of
+// the server, and return how many. progress, if not nil, is told the number so far. When ctx ends the server stops; what was done stays.
 func (q *jobs) KickAll(ctx context.Context, f work.Filter, progress func(int)) (int, error) {
-	return q.all(ctx, "kick", f, 0, progress)
+	return q.all(ctx, wire.Bulk{Do: "kick"}, f, progress)
 }
 
 // DeleteAll is Delete for all jobs that match; see KickAll.
 func (q *jobs) DeleteAll(ctx context.Context, f work.Filter, progress func(int)) (int, error) {
-	return q.all(ctx, "delete", f, 0, progress)
+	return q.all(ctx, wire.Bulk{Do: "delete"}, f, progress)
 }
 
 // CancelAll is Cancel for all jobs that match; see KickAll.
 func (q *jobs) CancelAll(ctx context.Context, f work.Filter, progress func(int)) (int, error) {
-	return q.all(ctx, "cancel", f, 0, progress)
+	return q.all(ctx, wire.Bulk{Do: "cancel"}, f, progress)
 }
 
-// BuryAll is Bury for all jobs that match, without a reason; see KickAll.
-func (q *jobs) BuryAll(ctx context.Context, f work.Filter, progress func(int)) (int, error) {
-	return q.all(ctx, "bury", f, 0, progress)
+// BuryAll is Bury for all jobs that match; see KickAll.
+func (q *jobs) BuryAll(ctx context.Context, f work.Filter, reason string, progress func(int)) (int, error) {
+	return q.all(ctx, wire.Bulk{Do: "bury", Reason: valid(reason)}, f, progress)
+}
+
+// EndLeases is EndLease for all jobs that match; see KickAll.
+func (q *jobs) EndLeases(ctx context.Context, f work.Filter, progress func(int)) (int, error) {
+	return q.all(ctx, wire.Bulk{Do: "end-leases"}, f, progress)
 }
 
 // ReprioritiseAll is Reprioritise for all jobs that match; see KickAll.
 func (q *jobs) ReprioritiseAll(ctx context.Context, f work.Filter, priority int64, progress func(int)) (int, error) {
-	return q.all(ctx, "reprioritise", f, priority, progress)
+	return q.all(ctx, wire.Bulk{Do: "reprioritise", Priority: priority}, f, progress)
+}
+
+// Count returns how many jobs match. It reads them, in the background of the server; see KickAll.
+func (q *jobs) Count(ctx context.Context, f work.Filter, progress func(int)) (int, error) {
+	return q.all(ctx, wire.Bulk{Do: "count"}, f, progress)
 }
 
 // lookEvery is how often the client asks how far a task is.
 const lookEvery = 100 * time.Millisecond
 
-func (q *jobs) all(ctx context.Context, verb string, f work.Filter, priority int64, progress func(int)) (int, error) {
+func (q *jobs) all(ctx context.Context, body wire.Bulk, f work.Filter, progress func(int)) (int, error) {
 	f.Reverse = false // it says nothing about which
-	body := wire.Bulk{Do: verb, Filter: wire.FilterOf(f), All: f == work.Filter{}, Priority: priority}
+	body.Filter, body.All = wire.FilterOf(f), f == work.Filter{}
 	var t wire.Task
 	path := jobPath(q.name) + "/bulk"
 	if err := q.do(ctx, call{method: http.MethodPost, path: path, body: body}, &t); err != nil || t.State == "" {

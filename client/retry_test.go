@@ -192,7 +192,7 @@ func TestOneBadCall(t *testing.T) {
 	testkit.Together(30, func(i int) { // refused before it is sent
 		if i%10 == 0 {
 			_, err := jobs.Put(ctx, nil, work.Job{Key: "\xff"})
-			testkit.Equal(t, "refused", errors.Is(err, work.ErrInvalid), true)
+			testkit.Equal(t, "refused", errors.Is(err, kv.ErrInvalid), true)
 		} else {
 			_, err := jobs.Put(ctx, nil)
 			testkit.Check(t, err)

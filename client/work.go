@@ -15,8 +15,10 @@ import (
 	"unicode/utf8"
 
 	"github.com/conq-go/conq/internal/batch"
+	"github.com/conq-go/conq/internal/options"
 	"github.com/conq-go/conq/internal/paging"
 	"github.com/conq-go/conq/internal/wire"
+	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/queue"
 	"github.com/conq-go/conq/work"
 )
@@ -50,15 +52,19 @@ type jobs struct {
 	recalls recalls
 }
 
-// OpenWork returns the work queue of a name, and makes it if there is none. The error is an queue.ErrKind if the name is of
+// OpenWork returns the work queue of a name, and makes it if there is none. The error is a queue.ErrKind if the name is of
 // a queue of another kind.
-func OpenWork[T any](ctx context.Context, c *Client, name string, of queue.Codec[T], o WorkOptions) (*WorkQueue[T], error) {
+func OpenWork[T any](ctx context.Context, c *Client, name string, of queue.Codec[T], opts ...WorkOptions) (*WorkQueue[T], error) {
+	o, err := options.Only(opts)
+	if err != nil {
+		return nil, fmt.Errorf("client: %w", err)
+	}
 	if o.Lease != 0 && (o.Lease < work.MinLease || o.Lease > work.MaxLease) {
-		return nil, fmt.Errorf("client: %w: WorkOptions.Lease is %v: it can be %v to %v", work.ErrInvalid, o.Lease, work.MinLease, work.MaxLease)
+		return nil, fmt.Errorf("client: %w: WorkOptions.Lease is %v: it can be %v to %v", kv.ErrInvalid, o.Lease, work.MinLease, work.MaxLease)
 	}
 	o.Holder = cmp.Or(o.Holder, work.DefaultHolder())
 	if len(o.Holder) > work.MaxText || !utf8.ValidString(o.Holder) {
-		return nil, fmt.Errorf("client: %w: WorkOptions.Holder has %d bytes: it can be up to %d of UTF-8", work.ErrInvalid, len(o.Holder), work.MaxText)
+		return nil, fmt.Errorf("client: %w: WorkOptions.Holder has %d bytes: it can be up to %d of UTF-8", kv.ErrInvalid, len(o.Holder), work.MaxText)
 	}
 	h, err := c.open(ctx, name, "work queue", of)
 	if err != nil {
@@ -104,7 +110,7 @@ func (q *WorkQueue[T]) Put(ctx context.Context, value T, job ...work.Job) (work.
 	case 1:
 		j = job[0]
 	default:
-		return 0, fmt.Errorf("client: %w: %d jobs for one value", work.ErrInvalid, len(job))
+		return 0, fmt.Errorf("client: %w: %d jobs for one value", kv.ErrInvalid, len(job))
 	}
 	ids, duplicates, err := q.PutAll(ctx, []work.New[T]{{Value: value, Job: j}})
 	if err != nil {
@@ -141,31 +147,58 @@ func (q *WorkQueue[T]) PutAll(ctx context.Context, all []work.New[T]) (ids []wor
 	return ids, 0, err
 }
 
-// Reserve leases the first ready job, and waits until there is one.
-func (q *WorkQueue[T]) Reserve(ctx context.Context) (*work.Lease[T], error) {
-	return first(q.ReserveN(ctx, 1))
+// Reserve leases the first ready job, or returns a queue.ErrEmpty. At most one work.ReserveOptions may be given.
+func (q *WorkQueue[T]) Reserve(ctx context.Context, opts ...work.ReserveOptions) (*work.Lease[T], error) {
+	return first(q.ReserveN(ctx, 1, opts...))
 }
 
-// ReserveN is Reserve for up to n jobs, at least one. A job that does not decode is dead, with the reason.
-func (q *WorkQueue[T]) ReserveN(ctx context.Context, n int) ([]*work.Lease[T], error) {
-	return untilSome(ctx, n, func(wait time.Duration) ([]*work.Lease[T], error) { return q.reserve(ctx, n, wait) })
-}
-
-// TryReserve is ReserveN that does not wait: it returns no jobs if there are none.
-func (q *WorkQueue[T]) TryReserve(ctx context.Context, n int) ([]*work.Lease[T], error) {
-	if err := checkN(ctx, n); err != nil {
+// ReserveN leases up to n jobs, or returns a queue.ErrEmpty if none is ready. A job that does not decode is dead, with the reason.
+func (q *WorkQueue[T]) ReserveN(ctx context.Context, n int, opts ...work.ReserveOptions) ([]*work.Lease[T], error) {
+	o, err := q.reserveOptions(ctx, n, opts)
+	if err != nil {
 		return nil, err
 	}
-	return q.reserve(ctx, n, 0)
+	leases, err := q.reserve(ctx, n, 0, o)
+	if err == nil && len(leases) == 0 {
+		err = fmt.Errorf("%w: %q", queue.ErrEmpty, q.name)
+	}
+	return leases, err
 }
 
-func (q *WorkQueue[T]) reserve(ctx context.Context, n int, wait time.Duration) (leases []*work.Lease[T], err error) {
-	query := url.Values{"n": {strconv.Itoa(min(n, 1000))}, "form": {"base64"}, "holder": {q.options.Holder}}
+// ReserveWait is Reserve, but waits until there is a job, or ctx ends.
+func (q *WorkQueue[T]) ReserveWait(ctx context.Context, opts ...work.ReserveOptions) (*work.Lease[T], error) {
+	return first(q.ReserveWaitN(ctx, 1, opts...))
+}
+
+// ReserveWaitN is ReserveN, but waits until there is at least one job, or ctx ends.
+func (q *WorkQueue[T]) ReserveWaitN(ctx context.Context, n int, opts ...work.ReserveOptions) ([]*work.Lease[T], error) {
+	o, err := q.reserveOptions(ctx, n, opts)
+	if err != nil {
+		return nil, err
+	}
+	return untilSome(ctx, n, func(wait time.Duration) ([]*work.Lease[T], error) { return q.reserve(ctx, n, wait, o) })
+}
+
+// reserveOptions returns those of a call: what it does not say is as the handle has it. InProcess, which Run sets, is for
+// who has the store: the jobs of a client come back when their leases are over.
+func (q *WorkQueue[T]) reserveOptions(ctx context.Context, n int, given []work.ReserveOptions) (o work.ReserveOptions, err error) {
+	if err := checkN(ctx, n); err != nil {
+		return o, err
+	}
+	if o, err = options.Only(given); err != nil {
+		return o, fmt.Errorf("client: %w", err)
+	}
+	o.Lease, o.Holder = cmp.Or(o.Lease, q.options.Lease), cmp.Or(o.Holder, q.options.Holder)
+	return o, nil
+}
+
+func (q *WorkQueue[T]) reserve(ctx context.Context, n int, wait time.Duration, o work.ReserveOptions) (leases []*work.Lease[T], err error) {
+	query := url.Values{"n": {strconv.Itoa(min(n, 1000))}, "form": {"base64"}, "holder": {o.Holder}}
 	if wait > 0 {
 		query.Set("wait", wait.String())
 	}
-	if q.options.Lease != 0 {
-		query.Set("lease", q.options.Lease.String())
+	if o.Lease != 0 {
+		query.Set("lease", o.Lease.String())
 	}
 	for {
 		var answer wire.LeasedList

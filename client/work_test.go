@@ -31,7 +31,7 @@ func newWork(t *testing.T, o client.WorkOptions) *client.WorkQueue[string] {
 func TestWork(t *testing.T) {
 	for _, lease := range []time.Duration{-1, work.MaxLease + 1} {
 		_, err := client.OpenWork(t.Context(), newClient(t), "jobs", queue.String(), client.WorkOptions{Lease: lease})
-		testkit.WantError(t, err, work.ErrInvalid, "WorkOptions.Lease")
+		testkit.WantError(t, err, kv.ErrInvalid, "WorkOptions.Lease")
 	}
 	ctx, q := t.Context(), newWork(t, client.WorkOptions{Lease: time.Minute})
 	id, err := q.Put(ctx, "a", work.Job{Priority: 5, Key: "k", Unique: "u", Meta: map[string]string{"m": "1"}, MaxAttempts: 3, Timeout: time.Second})
@@ -40,17 +40,17 @@ func TestWork(t *testing.T) {
 	testkit.WantError(t, err, work.ErrDuplicate)
 	testkit.Equal(t, "id of the duplicate", again, id)
 	_, err = q.Put(ctx, "c", work.Job{Delay: -1})
-	testkit.WantError(t, err, work.ErrInvalid)
+	testkit.WantError(t, err, kv.ErrInvalid)
 	for field, j := range map[string]work.Job{"key": {Key: "\xff"}, "unique": {Unique: `\ufffd` + "\xfe"}, "meta": {Meta: map[string]string{"m": "\xff"}}} {
 		_, err = q.Put(ctx, "d", j)
-		testkit.WantError(t, err, work.ErrInvalid, "not UTF-8", field)
+		testkit.WantError(t, err, kv.ErrInvalid, "not UTF-8", field)
 	}
 	later, err := q.Put(ctx, "later", work.Job{At: time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC), Meta: map[string]string{"m": `\ufffd`}})
 	testkit.NoError(t, err)
 	_, err = q.Get(ctx, later)
 	testkit.NoError(t, err)
 
-	l, err := q.Reserve(ctx)
+	l, err := q.ReserveWait(ctx)
 	testkit.NoError(t, err)
 	testkit.Equal(t, "job", fmt.Sprintf("%v %s %d %d %s %v %v", l.ID == id, l.Value, l.Priority, l.Attempt, l.Key, l.Meta, l.Timeout), "true a 5 1 k map[m:1] 1s")
 	if left := time.Until(l.Deadline()); left < 50*time.Second || left > time.Minute {
@@ -64,7 +64,7 @@ func TestWork(t *testing.T) {
 	testkit.WantError(t, l.Ack(ctx), work.ErrLeaseLost)
 	testkit.WantError(t, l.Release(ctx, 0), work.ErrLeaseLost)
 
-	l, err = q.Reserve(ctx)
+	l, err = q.ReserveWait(ctx)
 	testkit.NoError(t, err)
 	testkit.Equal(t, "failure", l.Attempt == 2 && l.Failures[0].Error == "oh", true)
 	testkit.NoError(t, l.ReleaseAs(ctx, 0, -7))
@@ -88,9 +88,7 @@ func TestWork(t *testing.T) {
 	testkit.WantError(t, err, work.ErrNotFound)
 
 	testkit.NoError(t, q.Pause(ctx))
-	none, err := q.TryReserve(ctx, 5)
-	testkit.NoError(t, err)
-	testkit.Equal(t, "jobs while paused", len(none), 0)
+	testkit.WantError(t, testkit.Drop(q.ReserveN(ctx, 5)), queue.ErrEmpty)
 	testkit.NoError(t, q.Resume(ctx))
 	testkit.NoError(t, q.Clear(ctx))
 	n, err := q.Len(ctx)
@@ -104,9 +102,9 @@ func TestClosedWork(t *testing.T) {
 	_, err := q.Put(ctx, "a")
 	testkit.NoError(t, err)
 	testkit.NoError(t, q.Close())
-	_, err = q.TryReserve(ctx, 1)
+	_, err = q.ReserveN(ctx, 1)
 	testkit.WantError(t, err, queue.ErrClosed)
-	_, err = q.Reserve(ctx)
+	_, err = q.ReserveWait(ctx)
 	testkit.WantError(t, err, queue.ErrClosed)
 	_, err = q.Put(ctx, "b")
 	testkit.WantError(t, err, queue.ErrClosed)
@@ -123,12 +121,12 @@ func TestUndecodable(t *testing.T) {
 	testkit.NoError(t, err)
 	_, _, err = texts.PutAll(t.Context(), []work.New[string]{{Value: "none"}, {Value: "1"}})
 	testkit.NoError(t, err)
-	got, err := numbers.TryReserve(t.Context(), 2)
+	got, err := numbers.ReserveN(t.Context(), 2)
 	testkit.NoError(t, err)
 	testkit.Equal(t, "leases", len(got) == 1 && got[0].Value == 1, true)
 	_, err = texts.Put(t.Context(), "none")
 	testkit.NoError(t, err)
-	_, err = numbers.Reserve(t.Context())
+	_, err = numbers.ReserveWait(t.Context())
 	testkit.WantError(t, err, errLost)
 }
 
@@ -145,20 +143,20 @@ func (f failless) RoundTrip(r *http.Request) (*http.Response, error) {
 func TestPeriodic(t *testing.T) {
 	ctx, q := t.Context(), newWork(t, client.WorkOptions{})
 	testkit.NoError(t, q.Every(ctx, "night/ly", "0 3 * * *", "go", work.EveryOptions{MaxLate: time.Hour, Overlap: work.Skip, Job: work.Job{Unique: "u", Meta: map[string]string{"m": "v"}, Timeout: time.Minute}}))
-	testkit.WantError(t, q.Every(ctx, "n", "@daily", "go", work.EveryOptions{Job: work.Job{Delay: 1}}), work.ErrInvalid, "Delay")
+	testkit.WantError(t, q.Every(ctx, "n", "@daily", "go", work.EveryOptions{Job: work.Job{Delay: 1}}), kv.ErrInvalid, "Delay")
 	all, err := q.Periodics(ctx)
 	testkit.NoError(t, err)
 	testkit.Equal(t, "periodic job", len(all) == 1 && all[0].Name == "night/ly" && all[0].MaxLate == time.Hour && all[0].Overlap == work.Skip && all[0].Unique == "u" && string(all[0].Payload) == "go" && all[0].Next.After(time.Now()), true)
 	id, err := q.RunPeriodic(ctx, "night/ly")
 	testkit.NoError(t, err)
-	l, err := q.Reserve(ctx)
+	l, err := q.ReserveWait(ctx)
 	testkit.NoError(t, err)
 	testkit.Equal(t, "job", l.ID == id && l.Value == "go" && l.Meta["m"] == "v" && l.Timeout == time.Minute, true)
 	_, err = q.RunPeriodic(ctx, "night/ly")
 	testkit.WantError(t, err, work.ErrDuplicate)
 	testkit.NoError(t, q.RemovePeriodic(ctx, "night/ly"))
 	testkit.WantError(t, q.RemovePeriodic(ctx, "night/ly"), work.ErrNotFound)
-	testkit.WantError(t, q.Every(ctx, "n", "no cron", "go"), work.ErrInvalid)
+	testkit.WantError(t, q.Every(ctx, "n", "no cron", "go"), kv.ErrInvalid)
 }
 
 // work.Run does jobs of a server: those that fail are tried again, and results are kept by it.
@@ -229,7 +227,7 @@ func TestNoTimeout(t *testing.T) {
 	testkit.NoError(t, err)
 	_, err = q.Put(ctx, "c")
 	testkit.NoError(t, err)
-	got, err := q.ReserveN(ctx, 3)
+	got, err := q.ReserveWaitN(ctx, 3)
 	testkit.NoError(t, err)
 	for i, want := range []time.Duration{0, 0, time.Minute} {
 		testkit.Equal(t, "limit of "+got[i].Value, got[i].Timeout, want)
@@ -242,14 +240,14 @@ func TestCancelledReserve(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	waits := make(chan error)
 	go func() {
-		_, err := q.Reserve(ctx)
+		_, err := q.ReserveWait(ctx)
 		waits <- err
 	}()
 	cancel()
 	testkit.WantError(t, <-waits, context.Canceled)
 	_, err := q.Put(t.Context(), "a")
 	testkit.NoError(t, err)
-	l, err := q.Reserve(t.Context())
+	l, err := q.ReserveWait(t.Context())
 	testkit.NoError(t, err)
 	testkit.Equal(t, "attempt", l.Attempt, 1)
 	testkit.NoError(t, l.Ack(t.Context()))
@@ -347,7 +345,7 @@ func TestHolder(t *testing.T) {
 		testkit.NoError(t, err)
 		id, err := q.Put(t.Context(), "a")
 		testkit.NoError(t, err)
-		l, err := q.Reserve(t.Context())
+		l, err := q.ReserveWait(t.Context())
 		testkit.NoError(t, err)
 		held, _, err := q.Page(t.Context(), work.Filter{State: work.Leased, Holder: want}, nil, 10)
 		testkit.NoError(t, err)
@@ -359,6 +357,6 @@ func TestHolder(t *testing.T) {
 	}
 	for _, bad := range []string{strings.Repeat("x", work.MaxText+1), "\xff"} {
 		_, err := client.OpenWork(t.Context(), c, "q", queue.String(), client.WorkOptions{Holder: bad})
-		testkit.WantError(t, err, work.ErrInvalid, "WorkOptions.Holder")
+		testkit.WantError(t, err, kv.ErrInvalid, "WorkOptions.Holder")
 	}
 }

@@ -42,7 +42,7 @@ var (
 	// ErrInvalid means an argument that no engine takes: an empty key, a key
 	// that begins with 0xff, a range that ends before it begins, a negative
 	// limit, a nil context or function. Nothing was written.
-	ErrInvalid = errors.New("kv: invalid argument")
+	ErrInvalid = errors.New("invalid argument")
 )
 
 // TooLargeError says what was too large. errors.Is matches it with ErrTooLarge.

@@ -71,7 +71,7 @@ func NewPriorityQueue(items subspace.Subspace, random io.Reader, ties Ties) Prio
 }
 
 // Push adds an item of a priority. It has no conflict. The error is of a read,
-// of the random source, [ErrFull], or [ErrKey]; a value that is too large makes
+// of the random source, [ErrNoIndex], or [ErrKey]; a value that is too large makes
 // the commit fail.
 func (p PriorityQueue) Push(tx kv.Tx, value []byte, priority int64) error {
 	key, err := p.NextKey(tx, priority)

@@ -47,7 +47,7 @@ func NewQueue(items subspace.Subspace, random io.Reader) Queue {
 }
 
 // Enqueue adds an item at the end. It has no conflict. The error is of a read,
-// of the random source, [ErrFull], or [ErrKey]; a value that is too large makes
+// of the random source, [ErrNoIndex], or [ErrKey]; a value that is too large makes
 // the commit fail.
 func (q Queue) Enqueue(tx kv.Tx, value []byte) error {
 	key, err := q.NextKey(tx)

@@ -71,9 +71,9 @@ var (
 	// cleared; the queue goes on once that key is gone.
 	ErrKey = errors.New("recipe: not an item's key")
 
-	// ErrFull means that the last item has the largest index there is, 2^63-1.
+	// ErrNoIndex means that the last item has the largest index there is, 2^63-1.
 	// Indexes begin anew when the queue, or that priority, is empty.
-	ErrFull = errors.New("recipe: no index left")
+	ErrNoIndex = errors.New("recipe: no index left")
 
 	// ErrRandom means that the random source failed. Nothing was written.
 	ErrRandom = errors.New("recipe: no random bytes for a key")
@@ -131,7 +131,7 @@ func newKey(prefix []byte, index int64, random []byte) []byte {
 func next(index int64) (int64, error) {
 	if index == math.MaxInt64 {
 		return 0, fmt.Errorf("%w: the last item has index %d; indexes begin anew once those items are gone",
-			ErrFull, index)
+			ErrNoIndex, index)
 	}
 	return index + 1, nil
 }

@@ -119,7 +119,7 @@ func TestNextKeysInUse(t *testing.T) {
 	for _, c := range []struct {
 		inUse recipe.InUse
 		want  error
-	}{{upTo(math.MaxInt64), recipe.ErrFull}, {fails, failed}} {
+	}{{upTo(math.MaxInt64), recipe.ErrNoIndex}, {fails, failed}} {
 		transact(t, db, func(tx kv.Tx) error {
 			_, err1 := q.NextKeys(tx, 1, c.inUse)
 			_, err2 := p.NextKeys(tx, []int64{7}, c.inUse)
@@ -172,8 +172,8 @@ func TestIndexOverflow(t *testing.T) {
 	transact(t, db, enqueue(q, "last"))
 	transact(t, db, push(p, "last", 3))
 	for name, f := range map[string]func(kv.Tx) error{"Enqueue": enqueue(q, "more"), "Push": push(p, "more", 3)} {
-		if err := db.Transact(t.Context(), f); !errors.Is(err, recipe.ErrFull) {
-			t.Errorf("%s: %v, want ErrFull", name, err)
+		if err := db.Transact(t.Context(), f); !errors.Is(err, recipe.ErrNoIndex) {
+			t.Errorf("%s: %v, want ErrNoIndex", name, err)
 		}
 	}
 	transact(t, db, push(p, "other", 4))

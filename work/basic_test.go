@@ -37,6 +37,17 @@ func noError(t testing.TB, err error) {
 	}
 }
 
+// ready returns ReserveN of a queue, which then returns no lease, and no error, if there is no job.
+func ready[T any](q Source[T]) func(context.Context, int, ...ReserveOptions) ([]*Lease[T], error) {
+	return func(ctx context.Context, n int, o ...ReserveOptions) ([]*Lease[T], error) {
+		leases, err := q.ReserveN(ctx, n, o...)
+		if errors.Is(err, queue.ErrEmpty) {
+			return nil, nil
+		}
+		return leases, err
+	}
+}
+
 func isError(t testing.TB, err, want error) {
 	t.Helper()
 	if !errors.Is(err, want) {
@@ -64,7 +75,7 @@ func TestPutReserveAck(t *testing.T) {
 		noError(t, err)
 	}
 	for i := 2; i >= 0; i-- {
-		l, err := q.Reserve(ctx)
+		l, err := q.ReserveWait(ctx)
 		noError(t, err)
 		if l.Value != fmt.Sprint("job ", i) || l.Attempt != 1 || l.Meta["n"] != fmt.Sprint(i) {
 			t.Fatalf("got %+v", l)
@@ -72,7 +83,7 @@ func TestPutReserveAck(t *testing.T) {
 		noError(t, l.Ack(ctx))
 		isError(t, l.Ack(ctx), ErrLeaseLost)
 	}
-	leases, err := q.TryReserve(ctx, 1)
+	leases, err := ready(q)(ctx, 1)
 	noError(t, err)
 	if len(leases) > 0 {
 		t.Fatalf("%v is left", leases[0].Value)
@@ -86,10 +97,10 @@ func TestExpiredLease(t *testing.T) {
 		q := open(t, store(t), Options{Settings: &Settings{Lease: time.Second}})
 		_, err := q.Put(ctx, "a")
 		noError(t, err)
-		first, err := q.Reserve(ctx)
+		first, err := q.ReserveWait(ctx)
 		noError(t, err)
 		began := time.Now()
-		second, err := q.Reserve(ctx) // waits for the end of the first lease
+		second, err := q.ReserveWait(ctx) // waits for the end of the first lease
 		noError(t, err)
 		if waited := time.Since(began); waited < time.Second || waited > 2*time.Second {
 			t.Errorf("the job came back after %v", waited)
@@ -113,7 +124,7 @@ func TestScheduled(t *testing.T) {
 		began := time.Now()
 		for i := range 4 {
 			group.Go(func() {
-				l, err := q.Reserve(ctx)
+				l, err := q.ReserveWait(ctx)
 				noError(t, err)
 				noError(t, l.Ack(ctx))
 				if d := time.Since(began).Round(time.Second); l.Value != fmt.Sprint(d) {

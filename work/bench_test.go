@@ -42,7 +42,7 @@ func BenchmarkJobs(b *testing.B) {
 					}
 				})
 				done := each(func() {
-					l, err := q.Reserve(ctx)
+					l, err := q.ReserveWait(ctx)
 					if err == nil {
 						err = l.Ack(ctx)
 					}

@@ -24,7 +24,7 @@ func TestCheck(t *testing.T) {
 			_, err := q.Put(ctx, "v", work.Job{Key: []string{"", "a", "a", "b"}[i]})
 			testkit.NoError(t, err)
 		}
-		_, err = q.TryReserve(ctx, 1)
+		_, err = q.ReserveN(ctx, 1)
 		testkit.NoError(t, err)
 		testkit.NoError(t, q.Every(ctx, "p", "@daily", "v"))
 		testkit.NoError(t, q.Close())

@@ -25,7 +25,7 @@ func TestUndecodableIsDead(t *testing.T) {
 		q := open(t, db, Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		wait, cancel := context.WithTimeout(ctx, time.Hour)
 		defer cancel()
-		_, err = q.Reserve(wait)
+		_, err = q.ReserveWait(wait)
 		isError(t, err, context.DeadlineExceeded)
 		page, _, err := raw.Page(ctx, Filter{State: Dead}, nil, 10)
 		noError(t, err)
@@ -51,8 +51,8 @@ func TestUndecodableKeepsNoOther(t *testing.T) {
 	defer q.Close()
 	union, err := NewUnion(q)
 	noError(t, err)
-	for name, reserve := range map[string]func(context.Context, int) ([]*Lease[string], error){
-		"queue": q.TryReserve, "union": union.TryReserve,
+	for name, reserve := range map[string]func(context.Context, int, ...ReserveOptions) ([]*Lease[string], error){
+		"queue": q.ReserveN, "union": union.ReserveN,
 	} {
 		bad, err = raw.Put(ctx, "bad")
 		noError(t, err)

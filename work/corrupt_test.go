@@ -3,6 +3,7 @@ package work
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math"
@@ -24,7 +25,7 @@ var victims = map[string]func(t *testing.T, q *Queue[string], now *handClock){
 	"later": func(t *testing.T, q *Queue[string], _ *handClock) { putVictim(t, q, Job{Delay: time.Hour}) },
 	"expired": func(t *testing.T, q *Queue[string], _ *handClock) {
 		putVictim(t, q, Job{Lease: time.Second})
-		_, err := first(q.TryReserve(t.Context(), 1))
+		_, err := first(ready(q)(t.Context(), 1))
 		noError(t, err)
 	},
 	"blocked": func(t *testing.T, q *Queue[string], _ *handClock) {
@@ -37,7 +38,7 @@ var victims = map[string]func(t *testing.T, q *Queue[string], now *handClock){
 	},
 	"done": func(t *testing.T, q *Queue[string], _ *handClock) {
 		putVictim(t, q, Job{})
-		l, err := first(q.TryReserve(t.Context(), 1))
+		l, err := first(ready(q)(t.Context(), 1))
 		noError(t, err)
 		noError(t, l.AckResult(t.Context(), []byte("result")))
 	},
@@ -160,7 +161,7 @@ func others(t *testing.T, what string, db kv.DB, now *handClock) {
 	must("stats", err)
 	_, err = q.Count(ctx, Filter{}, nil)
 	must("count", err)
-	_, err = q.ReadyBelow(ctx, 0, 10)
+	_, err = q.readyBelow(ctx, 0, 10)
 	must("ready below", err)
 	for state := range Done + 1 {
 		for _, err := range q.List(ctx, Filter{State: state, Contains: "e"}) {
@@ -174,7 +175,7 @@ func others(t *testing.T, what string, db kv.DB, now *handClock) {
 	must("peek", err)
 	_, err = q.Periodics(ctx)
 	must("periodics", err)
-	must("reclaim", q.Reclaim(ctx))
+	must("reclaim", q.Sweep(ctx))
 	must("view", db.ReadTransact(ctx, func(r kv.Reader) error {
 		_, err := q.recipe.Oldest(r)
 		return err
@@ -182,10 +183,12 @@ func others(t *testing.T, what string, db kv.DB, now *handClock) {
 	u, err := NewUnion(q, other)
 	must("union", err)
 	got := make(map[string]int)
-	reserve := func(from func(context.Context, int) ([]*Lease[string], error)) {
+	reserve := func(from func(context.Context, int, ...ReserveOptions) ([]*Lease[string], error)) {
 		for range 20 {
 			leases, err := from(ctx, 2)
-			must("reserve", err)
+			if !errors.Is(err, queue.ErrEmpty) {
+				must("reserve", err)
+			}
 			for _, l := range leases {
 				got[l.Value]++
 				if l.Value != "victim" && l.Value != "blocked" && l.Value != "v" {
@@ -195,13 +198,13 @@ func others(t *testing.T, what string, db kv.DB, now *handClock) {
 			}
 		}
 	}
-	reserve(u.TryReserve)
-	if _, err := q.KickFirst(ctx, 1000); err != nil {
+	reserve(u.ReserveN)
+	if _, err := q.kickFirst(ctx, 1000); err != nil {
 		t.Fatalf("%s: kick first: %v", what, err)
 	}
 	_, err = q.KickAll(ctx, Filter{State: Dead}, nil)
 	must("kick all", err)
-	reserve(q.TryReserve)
+	reserve(q.ReserveN)
 	for _, v := range []string{"plain", "keyed", "second", "due", "other", "dead", "tick"} {
 		if got[v] == 0 {
 			t.Errorf("%s: %q was not reserved, but %v", what, v, got)

@@ -78,7 +78,7 @@ func TestBlockedCostNothing(t *testing.T) {
 		}
 		before := touched.Load()
 		for range 10 {
-			leases, err := q.TryReserve(ctx, 1)
+			leases, err := ready(q)(ctx, 1)
 			noError(t, err)
 			noError(t, leases[0].Ack(ctx))
 		}
@@ -92,7 +92,7 @@ func TestBlockedCostNothing(t *testing.T) {
 	}
 	last := ID(0)
 	for range 100 {
-		leases, err := q.TryReserve(ctx, 2)
+		leases, err := ready(q)(ctx, 2)
 		noError(t, err)
 		if len(leases) != 1 || leases[0].ID <= last {
 			t.Fatalf("%d leases, the first of job %d after %d", len(leases), leases[0].ID, last)
@@ -142,7 +142,7 @@ func BenchmarkDone(b *testing.B) {
 	peak := diskBytes(b, dir)
 	began := time.Now()
 	for left := *depth; left > 0; {
-		leases, err := q.ReserveN(ctx, 1000)
+		leases, err := q.ReserveWaitN(ctx, 1000)
 		noError(b, err)
 		var group sync.WaitGroup
 		for _, l := range leases {
@@ -173,7 +173,7 @@ func BenchmarkComeDue(b *testing.B) {
 		at := time.Now().Add(20*time.Millisecond + rand.N(200*time.Millisecond))
 		_, err := q.Put(ctx, nil, Job{At: at})
 		noError(b, err)
-		l, err := q.Reserve(ctx)
+		l, err := q.ReserveWait(ctx)
 		noError(b, err)
 		late := time.Since(at)
 		worst, total = max(worst, late), total+late
@@ -219,7 +219,7 @@ func through(b *testing.B, q *Queue[[]byte], job func(i int64) Job) {
 		return err
 	})
 	done := each(func(int64) error {
-		l, err := q.Reserve(ctx)
+		l, err := q.ReserveWait(ctx)
 		if err != nil {
 			return err
 		}

@@ -26,7 +26,7 @@ func ExampleQueue_Kick() {
 	defer end()
 	id := must(q.Put(ctx, "hello", work.Job{Delay: time.Hour}))
 	fmt.Println(q.Kick(ctx, id)) // not in an hour, but now
-	fmt.Println(must(q.Reserve(ctx)).Value)
+	fmt.Println(must(q.ReserveWait(ctx)).Value)
 	// Output:
 	// <nil>
 	// hello
@@ -51,10 +51,10 @@ func ExampleQueue_EndLease() {
 	q, _, end := emails()
 	defer end()
 	id := must(q.Put(ctx, "hello"))
-	hangs := must(q.Reserve(ctx))
+	hangs := must(q.ReserveWait(ctx))
 	fmt.Println(q.EndLease(ctx, id))
 	fmt.Println(errors.Is(hangs.Ack(ctx), work.ErrLeaseLost))
-	fmt.Println(must(q.Reserve(ctx)).Attempt)
+	fmt.Println(must(q.ReserveWait(ctx)).Attempt)
 	// Output:
 	// <nil>
 	// true
@@ -90,7 +90,7 @@ func ExampleQueue_ReprioritiseAll() {
 	must(q.Put(ctx, "newsletter"))
 	must(q.Put(ctx, "reminder"))
 	must(q.ReprioritiseAll(ctx, work.Filter{Contains: "newsletter"}, 10, nil))
-	fmt.Println(must(q.Reserve(ctx)).Value)
+	fmt.Println(must(q.ReserveWait(ctx)).Value)
 	// Output: reminder
 }
 
@@ -152,8 +152,8 @@ func ExampleLease_ReleaseAs() {
 	defer end()
 	must(q.Put(ctx, "large"))
 	must(q.Put(ctx, "small"))
-	fmt.Println(must(q.Reserve(ctx)).ReleaseAs(ctx, 0, 10)) // behind the others
-	fmt.Println(must(q.Reserve(ctx)).Value)
+	fmt.Println(must(q.ReserveWait(ctx)).ReleaseAs(ctx, 0, 10)) // behind the others
+	fmt.Println(must(q.ReserveWait(ctx)).Value)
 	// Output:
 	// <nil>
 	// small
@@ -164,7 +164,7 @@ func ExampleLease_FailAfter() {
 	q, _, end := emails()
 	defer end()
 	id := must(q.Put(ctx, "hello"))
-	fmt.Println(must(q.Reserve(ctx)).FailAfter(ctx, time.Hour, errors.New("they ask us to come back in an hour")))
+	fmt.Println(must(q.ReserveWait(ctx)).FailAfter(ctx, time.Hour, errors.New("they ask us to come back in an hour")))
 	fmt.Println(time.Until(must(q.Get(ctx, id)).Time).Round(time.Minute))
 	// Output:
 	// <nil>
@@ -177,24 +177,11 @@ func ExampleQueue_Held() {
 	q, _, end := emails()
 	defer end()
 	must(q.Put(ctx, "hello"))
-	job := must(q.Reserve(ctx))
+	job := must(q.ReserveWait(ctx))
 	id, token := job.ID, job.Token()
 
 	fmt.Println(must(q.Held(id, token)).Ack(ctx))
 	// Output: <nil>
-}
-
-func ExampleFind() {
-	ctx := context.Background()
-	q, db, end := emails(work.Options{Findable: true})
-	defer end()
-	must(q.Put(ctx, "hello"))
-	id := must(q.Put(ctx, "now, please"))
-	fmt.Println(must(work.Find(ctx, db, id)))
-	fmt.Println(must(q.ReserveID(ctx, id)).Value)
-	// Output:
-	// emails
-	// now, please
 }
 
 // One set of workers does the jobs of several queues.

@@ -54,13 +54,16 @@ func ExampleQueue_Reserve() {
 	defer q.Close()
 	must(q.Put(ctx, "hello"))
 
-	job := must(q.Reserve(ctx)) // waits until there is one
+	job := must(q.Reserve(ctx))
 	fmt.Println(job.Value, job.Attempt)
 	fmt.Println(job.Ack(ctx))
 	fmt.Println(errors.Is(job.Ack(ctx), work.ErrLeaseLost))
+	_, err := q.Reserve(ctx) // ReserveWait waits for a job
+	fmt.Println(errors.Is(err, queue.ErrEmpty))
 	// Output:
 	// hello 1
 	// <nil>
+	// true
 	// true
 }
 
@@ -73,7 +76,7 @@ func ExampleLease_In() {
 	defer q.Close()
 	must(q.Put(ctx, "5 to alice"))
 
-	job := must(q.Reserve(ctx))
+	job := must(q.ReserveWait(ctx))
 	err := db.Transact(ctx, func(tx kv.Tx) error {
 		tx.Add([]byte("balance/alice"), 5)
 		return job.In(tx).Ack()
@@ -103,7 +106,7 @@ func ExampleQueue_KickAll() {
 	defer q.Close()
 	for i := range 3 {
 		must(q.Put(ctx, fmt.Sprint(i)))
-		job := must(q.Reserve(ctx))
+		job := must(q.ReserveWait(ctx))
 		if err := job.Fail(ctx, errors.New("timeout")); err != nil {
 			panic(err)
 		}
@@ -124,7 +127,7 @@ func ExampleQueue_Every() {
 	err := q.Every(ctx, "nightly", "0 3 * * *", "all of them")
 	fmt.Println(err)
 	err = q.Every(ctx, "broken", "every day", "all of them")
-	fmt.Println(errors.Is(err, work.ErrInvalid))
+	fmt.Println(errors.Is(err, kv.ErrInvalid))
 	// Output:
 	// <nil>
 	// true

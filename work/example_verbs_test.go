@@ -64,7 +64,7 @@ func ExampleQueue_ReserveN() {
 	defer end()
 	must(q.Put(ctx, "a"))
 	must(q.Put(ctx, "b"))
-	for _, job := range must(q.ReserveN(ctx, 10)) { // waits for the first, not for ten
+	for _, job := range must(q.ReserveN(ctx, 10)) { // what is ready, up to ten
 		fmt.Println(job.Value, job.Ack(ctx))
 	}
 	// Output:
@@ -72,11 +72,28 @@ func ExampleQueue_ReserveN() {
 	// b <nil>
 }
 
-func ExampleQueue_TryReserve() {
+func ExampleQueue_ReserveWait() {
+	ctx := context.Background()
 	q, _, end := emails()
 	defer end()
-	fmt.Println(len(must(q.TryReserve(context.Background(), 1))))
-	// Output: 0
+	go func() { must(q.Put(ctx, "hello")) }()
+	job := must(q.ReserveWait(ctx)) // until there is a job, or the context ends
+	fmt.Println(job.Value, job.Ack(ctx))
+	// Output: hello <nil>
+}
+
+func ExampleQueue_ReserveWaitN() {
+	ctx := context.Background()
+	q, _, end := emails()
+	defer end()
+	must(q.Put(ctx, "a"))
+	must(q.Put(ctx, "b"))
+	for _, job := range must(q.ReserveWaitN(ctx, 10, work.ReserveOptions{Lease: time.Hour})) { // waits for one, not for ten
+		fmt.Println(job.Value, job.Ack(ctx))
+	}
+	// Output:
+	// a <nil>
+	// b <nil>
 }
 
 func ExampleLease_AckResult() {
@@ -84,7 +101,7 @@ func ExampleLease_AckResult() {
 	q, _, end := emails(work.Options{Settings: &work.Settings{Keep: time.Hour}})
 	defer end()
 	id := must(q.Put(ctx, "hello"))
-	fmt.Println(must(q.Reserve(ctx)).AckResult(ctx, []byte("sent")))
+	fmt.Println(must(q.ReserveWait(ctx)).AckResult(ctx, []byte("sent")))
 	fmt.Println(must(q.Get(ctx, id)).State, string(must(q.Result(ctx, id))))
 	// Output:
 	// <nil>
@@ -96,7 +113,7 @@ func ExampleLease_Extend() {
 	q, _, end := emails(work.Options{Settings: &work.Settings{Lease: time.Minute}})
 	defer end()
 	must(q.Put(ctx, "large"))
-	job := must(q.Reserve(ctx))
+	job := must(q.ReserveWait(ctx))
 	first := job.Deadline()
 	fmt.Println(job.Extend(ctx, time.Hour), job.Deadline().Sub(first) > 58*time.Minute)
 	// Output: <nil> true
@@ -107,9 +124,9 @@ func ExampleLease_Release() {
 	q, _, end := emails()
 	defer end()
 	must(q.Put(ctx, "hello"))
-	job := must(q.Reserve(ctx))
+	job := must(q.ReserveWait(ctx))
 	fmt.Println(job.Release(ctx, 0)) // the attempt does not count
-	fmt.Println(must(q.Reserve(ctx)).Attempt)
+	fmt.Println(must(q.ReserveWait(ctx)).Attempt)
 	// Output:
 	// <nil>
 	// 1
@@ -120,7 +137,7 @@ func ExampleLease_Fail() {
 	q, _, end := emails()
 	defer end()
 	id := must(q.Put(ctx, "hello"))
-	job := must(q.Reserve(ctx))
+	job := must(q.ReserveWait(ctx))
 	fmt.Println(job.Fail(ctx, errors.New("no connection"))) // again after Options.Backoff
 	info := must(q.Get(ctx, id))
 	fmt.Println(info.State, info.Failures[0].Error)
@@ -134,7 +151,7 @@ func ExampleLease_Bury() {
 	q, _, end := emails()
 	defer end()
 	id := must(q.Put(ctx, "hello"))
-	fmt.Println(must(q.Reserve(ctx)).Bury(ctx, "no such address"))
+	fmt.Println(must(q.ReserveWait(ctx)).Bury(ctx, "no such address"))
 	fmt.Println(must(q.Get(ctx, id)).State)
 	fmt.Println(q.Kick(ctx, id)) // when that was put right
 	fmt.Println(must(q.Get(ctx, id)).State)
@@ -175,7 +192,7 @@ func ExampleQueue_Cancel() {
 	q, _, end := emails()
 	defer end()
 	id := must(q.Put(ctx, "hello"))
-	job := must(q.Reserve(ctx))
+	job := must(q.ReserveWait(ctx))
 	fmt.Println(q.Cancel(ctx, id))
 	fmt.Println(job.Extend(ctx, 0)) // a runner ends the handler's context then
 	// Output:
@@ -203,7 +220,7 @@ func ExampleQueue_Reprioritise() {
 	must(q.Put(ctx, "first"))
 	id := must(q.Put(ctx, "urgent"))
 	fmt.Println(q.Reprioritise(ctx, id, -1))
-	fmt.Println(must(q.Reserve(ctx)).Value)
+	fmt.Println(must(q.ReserveWait(ctx)).Value)
 	// Output:
 	// <nil>
 	// urgent
@@ -231,14 +248,15 @@ func ExampleQueue_Pause() {
 	defer end()
 	must(q.Put(ctx, "hello"))
 	fmt.Println(q.Pause(ctx)) // for all processes
-	fmt.Println(len(must(q.TryReserve(ctx, 1))))
+	_, err := q.Reserve(ctx)
+	fmt.Println(errors.Is(err, queue.ErrEmpty))
 	fmt.Println(q.Resume(ctx))
-	fmt.Println(len(must(q.TryReserve(ctx, 1))))
+	fmt.Println(must(q.Reserve(ctx)).Value)
 	// Output:
 	// <nil>
-	// 0
+	// true
 	// <nil>
-	// 1
+	// hello
 }
 
 func ExampleQueue_RunPeriodic() {
@@ -247,7 +265,7 @@ func ExampleQueue_RunPeriodic() {
 	defer end()
 	fmt.Println(q.Every(ctx, "nightly", "0 3 * * *", "report"))
 	must(q.RunPeriodic(ctx, "nightly")) // now, and at three
-	fmt.Println(must(q.Reserve(ctx)).Value)
+	fmt.Println(must(q.ReserveWait(ctx)).Value)
 	fmt.Println(q.RemovePeriodic(ctx, "nightly"))
 	// Output:
 	// <nil>
@@ -283,7 +301,7 @@ func ExampleOptions_observe() {
 	}})
 	defer end()
 	must(q.Put(ctx, "hello"))
-	fmt.Println(must(q.Reserve(ctx)).Ack(ctx))
+	fmt.Println(must(q.ReserveWait(ctx)).Ack(ctx))
 	// Output:
 	// 1 job done in emails
 	// <nil>

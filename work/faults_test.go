@@ -27,7 +27,7 @@ func TestLateExpiryDoesNotUndoAck(t *testing.T) {
 	q := open(t, store(t), Options{Settings: &Settings{Keep: time.Hour}})
 	_, err := q.Put(ctx, "a")
 	noError(t, err)
-	l, err := q.Reserve(ctx)
+	l, err := q.ReserveWait(ctx)
 	noError(t, err)
 	attempts := 0
 	noError(t, q.db.Transact(ctx, func(tx kv.Tx) error {
@@ -59,7 +59,7 @@ func TestOldTokenAfterRestart(t *testing.T) {
 	noError(t, err)
 	_, err = q.Put(ctx, "a")
 	noError(t, err)
-	old, err := q.Reserve(ctx)
+	old, err := q.ReserveWait(ctx)
 	noError(t, err)
 	noError(t, q.Close())
 	noError(t, db.Close())
@@ -70,7 +70,7 @@ func TestOldTokenAfterRestart(t *testing.T) {
 	q, err = Open(ctx, db, "jobs", queue.String(), Options{Settings: &Settings{Lease: time.Hour}})
 	noError(t, err)
 	defer q.Close()
-	held, err := q.Reserve(ctx)
+	held, err := q.ReserveWait(ctx)
 	noError(t, err)
 	old.queue = q
 	for name, verb := range map[string]error{
@@ -98,7 +98,7 @@ func TestNothingLeaks(t *testing.T) {
 			if !errors.Is(err, ErrDuplicate) {
 				noError(t, err)
 			}
-			leases, err := q.TryReserve(ctx, 3)
+			leases, err := ready(q)(ctx, 3)
 			noError(t, err)
 			for _, l := range leases {
 				switch r.IntN(6) {
@@ -129,7 +129,7 @@ func TestNothingLeaks(t *testing.T) {
 		_, err := q.DeleteAll(ctx, Filter{}, nil)
 		noError(t, err)
 		time.Sleep(time.Minute)
-		noError(t, q.Reclaim(ctx))
+		noError(t, q.Sweep(ctx))
 		noError(t, q.db.ReadTransact(ctx, func(r kv.Reader) error {
 			for pair, err := range r.Range(kv.Range{}, kv.RangeOptions{}) {
 				if err != nil {
@@ -156,7 +156,7 @@ func TestHangingWorker(t *testing.T) {
 			_, err := q.Put(ctx, v)
 			noError(t, err)
 		}
-		_, err := q.Reserve(ctx) // and is never heard of again
+		_, err := q.ReserveWait(ctx) // and is never heard of again
 		noError(t, err)
 		began := time.Now()
 		run, stop := context.WithCancel(ctx)
@@ -169,7 +169,7 @@ func TestHangingWorker(t *testing.T) {
 			})
 		}()
 		synctest.Wait()
-		back, err := other.Reserve(ctx)
+		back, err := other.ReserveWait(ctx)
 		noError(t, err)
 		if d := time.Since(began); back.Value != "dies" || d > 11*time.Second {
 			t.Errorf("%q came back after %v", back.Value, d)
@@ -233,7 +233,7 @@ func TestGracefulStop(t *testing.T) {
 		synctest.Wait()
 		stop()
 		noError(t, <-done)
-		leases, err := q.TryReserve(context.Background(), 1)
+		leases, err := ready(q)(context.Background(), 1)
 		noError(t, err)
 		if len(leases) != 1 || leases[0].Attempt != 1 {
 			t.Errorf("got %+v", leases)
@@ -251,7 +251,7 @@ func TestPauseAndClose(t *testing.T) {
 		noError(t, err)
 		got := make(chan error)
 		go func() {
-			_, err := q.Reserve(ctx)
+			_, err := q.ReserveWait(ctx)
 			got <- err
 		}()
 		synctest.Wait()
@@ -263,7 +263,7 @@ func TestPauseAndClose(t *testing.T) {
 		noError(t, other.Resume(ctx))
 		noError(t, <-got)
 		go func() {
-			_, err := q.Reserve(ctx)
+			_, err := q.ReserveWait(ctx)
 			got <- err
 		}()
 		synctest.Wait()
@@ -282,13 +282,13 @@ func TestScheduledBehindAStaleTime(t *testing.T) {
 		q, other := open(t, db, Options{}), open(t, db, Options{})
 		id, err := q.Put(ctx, "gone", Job{Delay: 10 * time.Minute})
 		noError(t, err)
-		_, err = q.TryReserve(ctx, 1)
+		_, err = ready(q)(ctx, 1)
 		noError(t, err)
 		noError(t, other.Delete(ctx, id))
 		began := time.Now()
 		got := make(chan error)
 		go func() {
-			_, err := other.Reserve(ctx)
+			_, err := other.ReserveWait(ctx)
 			got <- err
 		}()
 		synctest.Wait()
@@ -311,7 +311,7 @@ func TestRate(t *testing.T) {
 		}
 		began := time.Now()
 		for i := range 50 {
-			l, err := q.Reserve(ctx)
+			l, err := q.ReserveWait(ctx)
 			noError(t, err)
 			if l.Value != fmt.Sprint(i) {
 				t.Fatalf("got %s as number %d", l.Value, i)
@@ -335,22 +335,22 @@ func TestBadInput(t *testing.T) {
 		"meta": {Meta: map[string]string{"a": strings.Repeat("x", MaxMeta)}}, "meta text": {Meta: map[string]string{"a": "\xff"}},
 		"unique text": {Unique: "\xed\xa0\x80"}, "meta halves": {Meta: map[string]string{"\xc3": "\xa9"}},
 	} {
-		if _, err := q.Put(ctx, "v", j); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "jobs") {
+		if _, err := q.Put(ctx, "v", j); !errors.Is(err, kv.ErrInvalid) || !strings.Contains(err.Error(), "jobs") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	for name, o := range map[string]Options{
 		"lease": {Settings: &Settings{Lease: 1}}, "attempts": {Settings: &Settings{MaxAttempts: -2}}, "skew": {Skew: -1}, "holder": {Holder: "\xff"},
 	} {
-		if _, err := Open(ctx, q.db, "other", queue.String(), o); !errors.Is(err, ErrInvalid) {
+		if _, err := Open(ctx, q.db, "other", queue.String(), o); !errors.Is(err, kv.ErrInvalid) {
 			t.Errorf("options %s: %v", name, err)
 		}
 	}
 	for _, o := range []RunOptions{{Workers: -1}, {Workers: maxWorkers + 1}, {Grace: -1}} {
-		isError(t, Run(ctx, q, func(context.Context, *Lease[string]) error { return nil }, o), ErrInvalid)
+		isError(t, Run(ctx, q, func(context.Context, *Lease[string]) error { return nil }, o), kv.ErrInvalid)
 	}
 	for _, spec := range []string{"", "x", "* * * *", "60 * * * *", "0 0 31 2 *", "CRON_TZ=Nowhere/X 0 0 * * *", "TZ=", "@every", "@every -5s x", "@every -5s", "@every 0s", "@every 1500ms", "TZ=UTC @every 999ms", strings.Repeat("*", 2000)} {
-		if err := q.Every(ctx, "p", spec, "v"); !errors.Is(err, ErrInvalid) {
+		if err := q.Every(ctx, "p", spec, "v"); !errors.Is(err, kv.ErrInvalid) {
 			t.Errorf("cron %.20q: %v", spec, err)
 		}
 	}
@@ -361,34 +361,34 @@ func TestBadInput(t *testing.T) {
 		isError(t, verb, ErrNotFound)
 		_ = name
 	}
-	_, err := q.ReserveN(ctx, 0)
-	isError(t, err, ErrInvalid)
+	_, err := q.ReserveWaitN(ctx, 0)
+	isError(t, err, kv.ErrInvalid)
 	_, _, err = q.Page(ctx, Filter{}, nil, 0)
-	isError(t, err, ErrInvalid)
+	isError(t, err, kv.ErrInvalid)
 	for _, f := range []Filter{{State: -1}, {State: Done + 1}, {MinAttempts: -1}} {
 		_, err = q.Count(ctx, f, nil)
-		isError(t, err, ErrInvalid)
+		isError(t, err, kv.ErrInvalid)
 		_, err = q.DeleteAll(ctx, f, nil)
-		isError(t, err, ErrInvalid)
+		isError(t, err, kv.ErrInvalid)
 	}
 	_, _, err = q.Page(ctx, Filter{}, []byte("elsewhere"), 1)
-	isError(t, err, ErrInvalid)
+	isError(t, err, kv.ErrInvalid)
 	isError(t, err, kv.ErrInvalid)
 	_, err = q.Peek(ctx, -1)
-	isError(t, err, ErrInvalid)
-	_, err = q.KickFirst(ctx, -1)
-	isError(t, err, ErrInvalid)
-	_, err = Find(ctx, nil, 1)
-	isError(t, err, ErrInvalid)
+	isError(t, err, kv.ErrInvalid)
+	_, err = q.kickFirst(ctx, -1)
+	isError(t, err, kv.ErrInvalid)
+	_, err = find(ctx, nil, 1)
+	isError(t, err, kv.ErrInvalid)
 	_, err = ParseState("lost")
-	isError(t, err, ErrInvalid)
+	isError(t, err, kv.ErrInvalid)
 	_, err = NewUnion(q, nil)
-	isError(t, err, ErrInvalid)
+	isError(t, err, kv.ErrInvalid)
 	var none context.Context
 	_, err = q.Put(none, "v")
-	isError(t, err, ErrInvalid)
-	_, err = Find(none, q.db, 1)
-	isError(t, err, ErrInvalid)
+	isError(t, err, kv.ErrInvalid)
+	_, err = find(none, q.db, 1)
+	isError(t, err, kv.ErrInvalid)
 	s, err := q.Stats(ctx)
 	noError(t, err)
 	if s != (Stats{}) {
@@ -402,16 +402,16 @@ func TestNegativeDelay(t *testing.T) {
 	q := open(t, store(t), Options{Backoff: func(int) time.Duration { return -1 }})
 	_, err := q.Put(ctx, "a")
 	noError(t, err)
-	l, err := q.Reserve(ctx)
+	l, err := q.ReserveWait(ctx)
 	noError(t, err)
-	isError(t, l.FailAfter(ctx, -1, nil), ErrInvalid)
-	isError(t, l.Release(ctx, -1), ErrInvalid)
-	isError(t, q.db.Transact(ctx, func(tx kv.Tx) error { return l.In(tx).Release(-1) }), ErrInvalid)
+	isError(t, l.FailAfter(ctx, -1, nil), kv.ErrInvalid)
+	isError(t, l.Release(ctx, -1), kv.ErrInvalid)
+	isError(t, q.db.Transact(ctx, func(tx kv.Tx) error { return l.In(tx).Release(-1) }), kv.ErrInvalid)
 	noError(t, l.Fail(ctx, nil))
-	l, err = q.Reserve(ctx)
+	l, err = q.ReserveWait(ctx)
 	noError(t, err)
 	noError(t, q.db.Transact(ctx, func(tx kv.Tx) error { return l.In(tx).Fail(nil) }))
-	_, err = q.Reserve(ctx)
+	_, err = q.ReserveWait(ctx)
 	noError(t, err)
 }
 
@@ -462,7 +462,7 @@ func TestLargePayload(t *testing.T) {
 	noError(t, err)
 	_, err = q.Put(ctx, strings.Repeat("x", 60_000))
 	isError(t, err, kv.ErrTooLarge)
-	l, err := q.Reserve(ctx)
+	l, err := q.ReserveWait(ctx)
 	noError(t, err)
 	if l.Value != value {
 		t.Errorf("got %d bytes back", len(l.Value))
@@ -486,7 +486,7 @@ func TestFewOperations(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		for range 2 { // the first time their leases run out
 			for n := 0; n < jobs; {
-				leases, err := q.ReserveN(ctx, 5)
+				leases, err := q.ReserveWaitN(ctx, 5)
 				noError(t, err)
 				n += len(leases)
 			}
@@ -504,7 +504,7 @@ func TestAllMatching(t *testing.T) {
 	for i := range n {
 		_, err := q.Put(ctx, fmt.Sprint("job ", i%2))
 		noError(t, err)
-		l, err := q.Reserve(ctx)
+		l, err := q.ReserveWait(ctx)
 		noError(t, err)
 		noError(t, l.Fail(ctx, errors.New("no luck")))
 	}
@@ -543,7 +543,7 @@ func TestEventDue(t *testing.T) {
 				t.Errorf("%d jobs were due, want %d", due.Load(), want)
 			}
 			time.Sleep(2 * time.Minute)
-			leases, err := q.TryReserve(ctx, 1)
+			leases, err := ready(q)(ctx, 1)
 			noError(t, err)
 			if len(leases) != 1 {
 				t.Fatalf("%d jobs", len(leases))

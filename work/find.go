@@ -17,10 +17,8 @@ import (
 // atOnce is in how many queues Find looks in one transaction.
 const atOnce = 1000
 
-// Find returns the name of the queue that has a job, or ErrNotFound. A job that was put with Options.Findable is found by one read. Any other
-// is looked for in all work queues, in those that first names before the others: where there are 20,000, that takes some 0.2 s on an
-// embedded store, and 200 round trips on a cluster.
-func Find(ctx context.Context, db kv.DB, id ID, first ...string) (name string, err error) {
+// find returns the name of the queue that has a job, or ErrNotFound: see tubeverbs.Find. A job that was put as findable is found by one read.
+func find(ctx context.Context, db kv.DB, id int64, first ...string) (name string, err error) {
 	if db == nil {
 		return "", invalid("store is nil")
 	}
@@ -33,11 +31,11 @@ func Find(ctx context.Context, db kv.DB, id ID, first ...string) (name string, e
 			return err
 		})
 	}
-	err = look(func(r kv.Reader) (string, error) { return jobs.Find(r, int64(id)) })
+	err = look(func(r kv.Reader) (string, error) { return jobs.Find(r, id) })
 	among := func(names []string) {
 		for part := range slices.Chunk(names, atOnce) {
 			if errors.Is(err, ErrNotFound) {
-				err = look(func(r kv.Reader) (string, error) { return jobs.Among(r, int64(id), part) })
+				err = look(func(r kv.Reader) (string, error) { return jobs.Among(r, id, part) })
 			}
 		}
 	}
@@ -60,14 +58,9 @@ func Find(ctx context.Context, db kv.DB, id ID, first ...string) (name string, e
 	return name, nil
 }
 
-// ReserveID leases one job that is ready, scheduled or dead, out of order. The error is ErrNotFound if there is no such
+// reserveID leases one job that is ready, scheduled or dead, out of order. The error is ErrNotFound if there is no such
 // job, and ErrState if it is in another state, or a limit does not allow it to start now.
-func (q *Queue[T]) ReserveID(ctx context.Context, id ID) (*Lease[T], error) {
-	return q.ReserveIDWith(ctx, id, ReserveOptions{})
-}
-
-// ReserveIDWith is ReserveID with options for this call.
-func (q *Queue[T]) ReserveIDWith(ctx context.Context, id ID, o ReserveOptions) (*Lease[T], error) {
+func (q *Queue[T]) reserveID(ctx context.Context, id ID, o ReserveOptions) (*Lease[T], error) {
 	if err := q.ready(ctx); err != nil {
 		return nil, err
 	}
@@ -111,8 +104,8 @@ func (q *Queue[T]) ReserveIDWith(ctx context.Context, id ID, o ReserveOptions) (
 	return leases[0], nil
 }
 
-// ReadyBelow returns how many ready jobs have a priority below the given one, but at most limit: it reads them.
-func (q *Queue[T]) ReadyBelow(ctx context.Context, priority int64, limit int) (n int, err error) {
+// readyBelow returns how many ready jobs have a priority below the given one, but at most limit: it reads them.
+func (q *Queue[T]) readyBelow(ctx context.Context, priority int64, limit int) (n int, err error) {
 	q.fresh(ctx)
 	err = q.view(ctx, func(r kv.Reader) error {
 		n, err = q.recipe.ReadyBelow(r, priority, limit)

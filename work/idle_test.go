@@ -44,11 +44,11 @@ func TestKeepForgetsEmptied(t *testing.T) {
 				noError(t, err)
 			}
 			for range 2 {
-				l, err := q.Reserve(ctx)
+				l, err := q.ReserveWait(ctx)
 				noError(t, err)
 				noError(t, l.Ack(ctx))
 			}
-			_, err = q.TryReserve(ctx, 1) // the third one waits for the rate
+			_, err = ready(q)(ctx, 1) // the third one waits for the rate
 			noError(t, err)
 			noError(t, q.Clear(ctx))
 			if i == 0 {

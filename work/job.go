@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/conq-go/conq/internal/jobs"
+	"github.com/conq-go/conq/kv"
 )
 
 // Errors to test for with errors.Is.
@@ -28,12 +29,6 @@ var (
 
 	// ErrChanged means that the settings of a queue are no longer those that a change of them began with.
 	ErrChanged = jobs.ErrChanged
-
-	// ErrCorrupt means that stored bytes are not what this package writes. The error names the key.
-	ErrCorrupt = jobs.ErrCorrupt
-
-	// ErrInvalid means that an argument is not allowed. The error says which, and what is allowed. It matches kv.ErrInvalid, too.
-	ErrInvalid = jobs.ErrInvalid
 
 	// ErrCancelled is the cause with which a handler's context ends when its job was cancelled.
 	ErrCancelled = errors.New("job was cancelled")
@@ -58,7 +53,7 @@ const (
 	Done      = jobs.Done
 )
 
-// ParseState returns the state with that name: ready, scheduled, leased, blocked, dead or done. For others the error is ErrInvalid.
+// ParseState returns the state with that name: ready, scheduled, leased, blocked, dead or done. For others the error is kv.ErrInvalid.
 func ParseState(name string) (State, error) { return jobs.ParseState(name) }
 
 // ID identifies a job. It is unique in the store, never changes, and is never used again.
@@ -112,7 +107,7 @@ func span(us int64) time.Duration {
 }
 
 func invalid(format string, args ...any) error {
-	return fmt.Errorf("%w: %w", ErrInvalid, fmt.Errorf(format, args...))
+	return fmt.Errorf("%w: %w", kv.ErrInvalid, fmt.Errorf(format, args...))
 }
 
 func checkText(what, s string) error {
@@ -128,7 +123,7 @@ func checkText(what, s string) error {
 // check returns what is wrong with j, and how to put it.
 func (o *Options) check(j Job, payload []byte, now time.Time) (jobs.New, error) {
 	n := jobs.New{
-		Findable: o.Findable,
+		Findable: o.findable,
 		Payload:  payload, Priority: j.Priority, Key: j.Key, Unique: j.Unique, UniqueFor: j.UniqueFor.Microseconds(),
 		MaxAttempts: int64(j.MaxAttempts), Lease: j.Lease.Microseconds(), Timeout: timeoutMicros(j.Timeout), Meta: j.Meta,
 	}
@@ -161,7 +156,7 @@ func (o *Options) check(j Job, payload []byte, now time.Time) (jobs.New, error) 
 	}
 	if j.Lease != 0 {
 		if err := checkLease(j.Lease); err != nil {
-			return n, fmt.Errorf("%w: %w", ErrInvalid, err)
+			return n, fmt.Errorf("%w: %w", kv.ErrInvalid, err)
 		}
 	}
 	if j.Timeout != 0 && j.Timeout != NoTimeout {
@@ -171,7 +166,7 @@ func (o *Options) check(j Job, payload []byte, now time.Time) (jobs.New, error) 
 	}
 	for _, err := range []error{checkText("Key", j.Key), checkText("Unique", j.Unique)} {
 		if err != nil {
-			return n, fmt.Errorf("%w: %w", ErrInvalid, err)
+			return n, fmt.Errorf("%w: %w", kv.ErrInvalid, err)
 		}
 	}
 	return n, nil

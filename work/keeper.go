@@ -11,6 +11,7 @@ import (
 
 	"github.com/conq-go/conq/internal/catalogue"
 	"github.com/conq-go/conq/internal/jobs"
+	"github.com/conq-go/conq/internal/options"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/queue"
 )
@@ -339,7 +340,7 @@ func (k *keeper) lookAt(ctx context.Context, some []*alarm) error {
 	err := k.db.ReadTransact(ctx, func(r kv.Reader) (err error) {
 		for i, q := range queues {
 			all[i].next, all[i].ticks, err = q.NextDue(r, all[i].now)
-			if errors.Is(err, ErrCorrupt) { // of one queue's settings
+			if errors.Is(err, queue.ErrCorrupt) { // of one queue's settings
 				all[i].next = jobs.Never
 			} else if err != nil {
 				return err
@@ -377,8 +378,8 @@ func (a *alarm) beginLook(options *Options, limits kv.Limits) (*jobs.Queue, int6
 // for a program that only looks at queues, or puts jobs, as a server. Where processes share the store, what others change is
 // seen within a second, or as soon as looking at all queues takes not more than a twentieth of the time. There is one Keep of
 // a store in a process. Options.Observe is told of what happens in queues of which no handle reserves.
-func Keep(ctx context.Context, db kv.DB, options ...Options) error {
-	o, err := only(options)
+func Keep(ctx context.Context, db kv.DB, opts ...Options) error {
+	o, err := options.Only(opts)
 	if err != nil {
 		return err
 	}
@@ -389,7 +390,7 @@ func Keep(ctx context.Context, db kv.DB, options ...Options) error {
 		return err
 	}
 	if err := o.complete(db.Limits().Shared); err != nil {
-		return fmt.Errorf("%w: %w", ErrInvalid, err)
+		return fmt.Errorf("%w: %w", kv.ErrInvalid, err)
 	}
 	k := shareKeeper(db)
 	defer k.release()

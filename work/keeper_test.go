@@ -70,7 +70,7 @@ func TestEveryAgain(t *testing.T) {
 	noError(t, q.Every(ctx, "p", "@every 1h", "c"))
 	reserves := func(want string) {
 		t.Helper()
-		l, err := q.TryReserve(ctx, 10)
+		l, err := ready(q)(ctx, 10)
 		noError(t, err)
 		if len(l) != 1 || l[0].Value != want {
 			t.Fatalf("%d jobs: %v", len(l), l)
@@ -118,7 +118,7 @@ func TestReadsAreAsOfNow(t *testing.T) {
 			return fmt.Sprint(n, err)
 		},
 		"below": func(ctx context.Context, q *Queue[string], _ []ID) string {
-			n, err := q.ReadyBelow(ctx, 1, 10)
+			n, err := q.readyBelow(ctx, 1, 10)
 			return fmt.Sprint(n, err)
 		},
 		"bulk": func(ctx context.Context, q *Queue[string], _ []ID) string {
@@ -136,7 +136,7 @@ func TestReadsAreAsOfNow(t *testing.T) {
 			q.now = now.now
 			a, err := q.Put(ctx, "a")
 			noError(t, err)
-			_, err = q.TryReserve(ctx, 1)
+			_, err = ready(q)(ctx, 1)
 			noError(t, err)
 			b, err := q.Put(ctx, "b", Job{Delay: time.Minute})
 			noError(t, err)
@@ -177,7 +177,7 @@ func TestClockIsSetForward(t *testing.T) {
 				}
 				got := make(chan error)
 				go func() {
-					_, err := from.ReserveN(ctx, 1)
+					_, err := from.ReserveWaitN(ctx, 1)
 					got <- err
 				}()
 				synctest.Wait()
@@ -203,7 +203,7 @@ func TestTicksAreHealed(t *testing.T) {
 		q.now = now.now
 		noError(t, q.Every(ctx, "p", "TZ=UTC 0 0 * * *", "a"))
 		now.add(30 * 24 * time.Hour)
-		l, err := q.TryReserve(ctx, 5)
+		l, err := ready(q)(ctx, 5)
 		noError(t, err)
 		if len(l) != 1 {
 			t.Fatalf("%d jobs of the missed ticks", len(l))
@@ -258,7 +258,7 @@ func TestAside(t *testing.T) {
 			now.add(time.Minute)
 			_, err = q.Stats(ctx)
 			noError(t, err)
-			_, err = q.TryReserve(ctx, 1)
+			_, err = ready(q)(ctx, 1)
 			noError(t, err)
 		}
 		info, err := q.Get(ctx, good)

@@ -189,12 +189,6 @@ func (l *Lease[T]) ReleaseAs(ctx context.Context, delay time.Duration, priority 
 	return l.release(ctx, delay, &jobs.NewPriority{Priority: priority})
 }
 
-// ReleaseInPlace is Release with a new priority. Among the jobs of that priority it comes in the order in which they were
-// put. A lease of a client does not support it.
-func (l *Lease[T]) ReleaseInPlace(ctx context.Context, delay time.Duration, priority int64) error {
-	return l.release(ctx, delay, &jobs.NewPriority{Priority: priority, OldPlace: true})
-}
-
 func (l *Lease[T]) release(ctx context.Context, delay time.Duration, as *jobs.NewPriority) error {
 	if err := checkDelay(delay); err != nil {
 		return l.wrap(err)
@@ -274,15 +268,6 @@ func (l *Lease[T]) Bury(ctx context.Context, reason string) error {
 		return l.end(l.remote.keeper.Bury(ctx, l.ID, l.remote.token, reason))
 	}
 	return l.bury(ctx, reason, nil)
-}
-
-// BuryAs is Bury with a new priority, which the job has if it is kicked. It keeps its place. A lease of a client does not
-// support it.
-func (l *Lease[T]) BuryAs(ctx context.Context, reason string, priority int64) error {
-	if l.remote != nil {
-		return l.wrap(errors.ErrUnsupported)
-	}
-	return l.bury(ctx, reason, &priority)
 }
 
 func (l *Lease[T]) bury(ctx context.Context, reason string, priority *int64) error {

@@ -28,7 +28,7 @@ func TestLeaseInTransaction(t *testing.T) {
 			q := open(t, store(t), Options{Settings: &Settings{Keep: time.Hour}})
 			id, err := q.Put(ctx, "v")
 			noError(t, err)
-			l, err := q.Reserve(ctx)
+			l, err := q.ReserveWait(ctx)
 			noError(t, err)
 			run := func(end error) error {
 				return q.db.Transact(ctx, func(tx kv.Tx) error {

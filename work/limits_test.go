@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conq-go/conq/internal/jobs"
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/faulty"
@@ -37,7 +38,7 @@ type crowd struct {
 func crowdOf(t *testing.T, db kv.DB, n int) *crowd {
 	c := &crowd{T: t, n: n}
 	o := Options{
-		Findable: true, Backoff: func(int) time.Duration { return 0 }, Settings: &Settings{
+		findable: true, Backoff: func(int) time.Duration { return 0 }, Settings: &Settings{
 			Keep: time.Hour, KeyLimit: 3, Concurrency: 100_000, Rate: Rate{100_000, time.Second}, KeyRate: Rate{1000, time.Second}, Lease: time.Hour,
 		},
 	}
@@ -83,7 +84,7 @@ func (c *crowd) fill(delay time.Duration) {
 // lease leases all jobs that can be.
 func (c *crowd) lease() (all []*Lease[string]) {
 	for {
-		some, err := c.TryReserve(c.Context(), c.n)
+		some, err := ready(c.Queue)(c.Context(), c.n)
 		testkit.NoError(c, err)
 		if all = append(all, some...); len(some) == 0 {
 			return all
@@ -145,54 +146,54 @@ var verbs = map[string]func(*crowd){
 		_, _, err = c.PutAll(c.Context(), some)
 		testkit.NoError(c, err)
 	},
-	"Reserve": func(c *crowd) {
+	"ReserveWait": func(c *crowd) {
 		c.fill(0)
 		for range c.n / 2 {
-			_, err := c.Reserve(c.Context())
+			_, err := c.ReserveWait(c.Context())
 			testkit.NoError(c, err)
 		}
 	},
-	"ReserveN": func(c *crowd) {
+	"ReserveWaitN": func(c *crowd) {
 		c.fill(0)
-		l, err := c.ReserveN(c.Context(), c.n)
+		l, err := c.ReserveWaitN(c.Context(), c.n)
 		testkit.NoError(c, err)
 		testkit.Equal(c, "leased", len(l) > 0, true)
 	},
-	"ReserveWith": func(c *crowd) {
+	"ReserveWaitN with options": func(c *crowd) {
 		c.fill(0)
-		_, err := c.ReserveWith(c.Context(), c.n, ReserveOptions{Lease: time.Minute, Holder: strings.Repeat("h", MaxText)})
+		_, err := c.ReserveWaitN(c.Context(), c.n, ReserveOptions{Lease: time.Minute, Holder: strings.Repeat("h", MaxText)})
 		testkit.NoError(c, err)
 	},
-	"TryReserve": func(c *crowd) {
+	"ReserveN": func(c *crowd) {
 		c.fill(0)
-		l, err := c.TryReserve(c.Context(), c.n)
+		l, err := ready(c.Queue)(c.Context(), c.n)
 		testkit.NoError(c, err)
 		testkit.Equal(c, "leased at once", len(l) >= c.n*3/4 || c.limits.Operations == 0, true)
 		testkit.Equal(c, "leased", len(l)+len(c.lease()) >= c.n*3/4, true)
 	},
-	"TryReserveWith": func(c *crowd) {
+	"Reserve": func(c *crowd) {
 		c.fill(time.Minute)
 		c.past.Add(int64(time.Hour))
-		_, err := c.TryReserveWith(c.Context(), c.n, ReserveOptions{Lease: time.Minute})
+		_, err := ready(c.Queue)(c.Context(), c.n, ReserveOptions{Lease: time.Minute})
 		testkit.NoError(c, err)
 	},
-	"ReserveID": func(c *crowd) {
+	"reserveID": func(c *crowd) {
 		c.fill(time.Hour)
 		for _, id := range c.ids[1:4] {
-			_, err := c.ReserveID(c.Context(), id)
+			_, err := c.reserveID(c.Context(), id, ReserveOptions{})
 			testkit.NoError(c, err)
 		}
 	},
-	"ReserveIDWith": func(c *crowd) {
+	"reserveIDWith": func(c *crowd) {
 		c.fill(time.Hour)
 		for _, id := range c.ids[1:4] {
-			_, err := c.ReserveIDWith(c.Context(), id, ReserveOptions{Lease: time.Minute})
+			_, err := c.reserveID(c.Context(), id, ReserveOptions{Lease: time.Minute})
 			testkit.NoError(c, err)
 		}
 	},
 	"Kick":         func(c *crowd) { c.dead(); c.one(func(id ID) error { return c.Kick(c.Context(), id) }) },
 	"Delete":       func(c *crowd) { c.fill(0); c.one(func(id ID) error { return c.Delete(c.Context(), id) }) },
-	"DeleteFree":   func(c *crowd) { c.fill(0); c.one(func(id ID) error { return c.DeleteFree(c.Context(), id) }) },
+	"deleteFree":   func(c *crowd) { c.fill(0); c.one(func(id ID) error { return c.deleteFree(c.Context(), id) }) },
 	"Bury":         func(c *crowd) { c.fill(0); c.one(func(id ID) error { return c.Bury(c.Context(), id, "x") }) },
 	"Cancel":       func(c *crowd) { c.fill(0); c.one(func(id ID) error { return c.Cancel(c.Context(), id) }) },
 	"Reprioritise": func(c *crowd) { c.fill(0); c.one(func(id ID) error { return c.Reprioritise(c.Context(), id, 7) }) },
@@ -218,9 +219,9 @@ var verbs = map[string]func(*crowd){
 	"BuryAll":         (*crowd).dead,
 	"CancelAll":       func(c *crowd) { c.fill(0); c.all(c.CancelAll(c.Context(), Filter{}, nil)) },
 	"ReprioritiseAll": func(c *crowd) { c.fill(0); c.all(c.ReprioritiseAll(c.Context(), Filter{}, -3, nil)) },
-	"KickFirst":       func(c *crowd) { c.dead(); c.all(c.KickFirst(c.Context(), c.n)) },
+	"kickFirst":       func(c *crowd) { c.dead(); c.all(c.kickFirst(c.Context(), c.n)) },
 	"Clear":           func(c *crowd) { c.fill(0); testkit.NoError(c, c.Clear(c.Context())); c.count("left", Filter{}, 0) },
-	"Reclaim": func(c *crowd) { // jobs that come due, leases that are over, and jobs that were kept
+	"Sweep": func(c *crowd) { // jobs that come due, leases that are over, and jobs that were kept
 		c.fill(0)
 		for i, l := range c.lease() {
 			if i%2 == 0 {
@@ -229,7 +230,7 @@ var verbs = map[string]func(*crowd){
 		}
 		c.fill(time.Minute)
 		c.past.Add(int64(3 * time.Hour))
-		testkit.NoError(c, c.Reclaim(c.Context()))
+		testkit.NoError(c, c.Sweep(c.Context()))
 		c.count("scheduled", Filter{State: Scheduled}, 0)
 		c.count("leased", Filter{State: Leased}, 0)
 		c.count("done", Filter{State: Done}, 0)
@@ -239,7 +240,7 @@ var verbs = map[string]func(*crowd){
 			testkit.NoError(c, c.Every(c.Context(), fmt.Sprint("p", i), "@every 1s", strings.Repeat("\x00", 1000)))
 		}
 		c.past.Add(int64(time.Minute))
-		testkit.NoError(c, c.Reclaim(c.Context()))
+		testkit.NoError(c, c.Sweep(c.Context()))
 		c.count("ticked", Filter{}, c.n)
 		for i := range c.n {
 			testkit.NoError(c, c.RemovePeriodic(c.Context(), fmt.Sprint("p", i)))
@@ -263,25 +264,27 @@ var verbs = map[string]func(*crowd){
 		c.count("blocked, when the limit is raised and what is due is done", Filter{State: Blocked}, 0)
 	},
 	"ConfigureFrom": nil, "Settings": nil, "Drained": nil, "Get": nil, "Result": nil, "List": nil, "Page": nil, "Search": nil, "Peek": nil, "Stats": nil, "Close": nil, "Name": nil, "Recalls": nil,
-	"Held": nil, "Len": nil, "Count": nil, "Periodics": nil, "ReadyBelow": nil, "Resume": nil, "RemovePeriodic": nil,
+	"Held": nil, "Len": nil, "Count": nil, "Periodics": nil, "readyBelow": nil, "Resume": nil, "RemovePeriodic": nil,
 }
 
 // ofLease are those of a lease.
 var ofLease = map[string]func(*crowd, *Lease[string]) error{
-	"Ack":            func(c *crowd, l *Lease[string]) error { return l.Ack(c.Context()) },
-	"AckResult":      func(c *crowd, l *Lease[string]) error { return l.AckResult(c.Context(), make([]byte, 12_000)) },
-	"Extend":         func(c *crowd, l *Lease[string]) error { return l.Extend(c.Context(), time.Minute) },
-	"Release":        func(c *crowd, l *Lease[string]) error { return l.Release(c.Context(), 0) },
-	"ReleaseAs":      func(c *crowd, l *Lease[string]) error { return l.ReleaseAs(c.Context(), 0, 5) },
-	"ReleaseInPlace": func(c *crowd, l *Lease[string]) error { return l.ReleaseInPlace(c.Context(), 0, 5) },
+	"Ack":       func(c *crowd, l *Lease[string]) error { return l.Ack(c.Context()) },
+	"AckResult": func(c *crowd, l *Lease[string]) error { return l.AckResult(c.Context(), make([]byte, 12_000)) },
+	"Extend":    func(c *crowd, l *Lease[string]) error { return l.Extend(c.Context(), time.Minute) },
+	"Release":   func(c *crowd, l *Lease[string]) error { return l.Release(c.Context(), 0) },
+	"ReleaseAs": func(c *crowd, l *Lease[string]) error { return l.ReleaseAs(c.Context(), 0, 5) },
+	"release in place": func(c *crowd, l *Lease[string]) error {
+		return l.release(c.Context(), 0, &jobs.NewPriority{Priority: 5, OldPlace: true})
+	},
 	"Fail": func(c *crowd, l *Lease[string]) error {
 		return l.Fail(c.Context(), errors.New(strings.Repeat("\xff", 3000)))
 	},
 	"FailAfter": func(c *crowd, l *Lease[string]) error {
 		return l.FailAfter(c.Context(), time.Hour, errors.New(strings.Repeat("x", 3000)))
 	},
-	"Bury":   func(c *crowd, l *Lease[string]) error { return l.Bury(c.Context(), strings.Repeat("\x00", 3000)) },
-	"BuryAs": func(c *crowd, l *Lease[string]) error { return l.BuryAs(c.Context(), "x", 6) },
+	"Bury":    func(c *crowd, l *Lease[string]) error { return l.Bury(c.Context(), strings.Repeat("\x00", 3000)) },
+	"bury as": func(c *crowd, l *Lease[string]) error { return l.bury(c.Context(), "x", new(int64(6))) },
 	"In": func(c *crowd, l *Lease[string]) error {
 		return c.db.Transact(c.Context(), func(tx kv.Tx) error { return l.In(tx).AckResult([]byte("x")) })
 	},
@@ -399,7 +402,7 @@ func TestUnionOfMany(t *testing.T) {
 	testkit.NoError(t, err)
 	n := 0
 	for n < 140 {
-		got, err := u.TryReserve(t.Context(), 100)
+		got, err := ready(u)(t.Context(), 100)
 		testkit.NoError(t, err)
 		if n += len(got); len(got) == 0 {
 			t.Fatalf("%d jobs, want 140", n)
@@ -436,7 +439,7 @@ func TestUnionOfManyIdle(t *testing.T) {
 				testkit.Drop(queues[n-1].Put(t.Context(), "x"))
 				testkit.Drop(queues[n-1].Put(t.Context(), "y", Job{Delay: time.Minute}))
 				for _, want := range []string{"x", "y"} {
-					l, err := u.Reserve(t.Context())
+					l, err := u.ReserveWait(t.Context())
 					testkit.NoError(t, err)
 					testkit.Equal(t, "job", l.Value, want)
 					testkit.NoError(t, l.Ack(t.Context()))

@@ -194,7 +194,7 @@ func play(q *Queue[string], in call, l *Lease[string], held *[]*Lease[string]) (
 		id, err := q.Put(ctx, "v", Job{Priority: in.priority})
 		return answer{id: id}, err
 	case "reserve":
-		leases, err := q.TryReserve(ctx, 1)
+		leases, err := ready(q)(ctx, 1)
 		if err != nil || len(leases) == 0 {
 			return answer{lost: true}, err
 		}

@@ -14,8 +14,8 @@ func (q *Queue[T]) Kick(ctx context.Context, id ID) error { return q.one(ctx, id
 // Delete removes a job in any state. A worker that holds it loses its lease.
 func (q *Queue[T]) Delete(ctx context.Context, id ID) error { return q.one(ctx, id, remove) }
 
-// DeleteFree removes a job that no worker holds. The error is ErrState if the job is leased.
-func (q *Queue[T]) DeleteFree(ctx context.Context, id ID) error { return q.one(ctx, id, removeFree) }
+// deleteFree removes a job that no worker holds. The error is ErrState if the job is leased.
+func (q *Queue[T]) deleteFree(ctx context.Context, id ID) error { return q.one(ctx, id, removeFree) }
 
 // Bury makes a job dead, in any state but done. A worker that holds it loses its lease.
 func (q *Queue[T]) Bury(ctx context.Context, id ID, reason string) error {
@@ -200,8 +200,8 @@ func changeOne(q *jobs.Queue, tx kv.Tx, id int64, f jobs.Filter, began, now int6
 	return err == nil, err
 }
 
-// KickFirst kicks the first n dead jobs, or, if there are none, the first n scheduled jobs. It returns how many.
-func (q *Queue[T]) KickFirst(ctx context.Context, n int) (kicked int, err error) {
+// kickFirst kicks the first n dead jobs, or, if there are none, the first n scheduled jobs. It returns how many.
+func (q *Queue[T]) kickFirst(ctx context.Context, n int) (kicked int, err error) {
 	if n < 0 {
 		return 0, q.wrap(invalid("%d jobs to kick: it can't be negative", n))
 	}
@@ -228,10 +228,10 @@ func (q *Queue[T]) KickFirst(ctx context.Context, n int) (kicked int, err error)
 }
 
 // Clear removes all jobs, in any state, in one transaction. Workers lose their leases. Periodic jobs stay. It conflicts with
-// all other methods. With Options.Findable it first deletes the jobs in as many transactions as that takes; of a job
+// all other methods. If its jobs are findable it first deletes the jobs in as many transactions as that takes; of a job
 // that is put meanwhile, the key that tells Find of it stays behind, and conq check --repair removes that.
 func (q *Queue[T]) Clear(ctx context.Context) error {
-	if q.options.Findable {
+	if q.options.findable {
 		if _, err := q.DeleteAll(ctx, Filter{}, nil); err != nil {
 			return err
 		}
@@ -248,9 +248,9 @@ func (q *Queue[T]) Len(ctx context.Context) (int, error) {
 	return int(s.Ready + s.Scheduled + s.Leased + s.Blocked + s.Dead + s.Done), err
 }
 
-// Reclaim does what is due: it ends leases that are over, and makes scheduled jobs ready whose time has come. Handles that
-// reserve do that by themselves, as does Keep, and what reads a queue does it first; Reclaim is for programs that want it done.
-func (q *Queue[T]) Reclaim(ctx context.Context) error {
+// Sweep does what is due: it ends leases that are over, and makes scheduled jobs ready whose time has come. Handles that
+// reserve do that by themselves, as does Keep, and what reads a queue does it first; Sweep is for programs that want it done.
+func (q *Queue[T]) Sweep(ctx context.Context) error {
 	if err := q.ready(ctx); err != nil {
 		return err
 	}

@@ -69,7 +69,7 @@ func TestNearlyStrict(t *testing.T) {
 				for range workers {
 					group.Go(func() {
 						for range each {
-							l, err := q.Reserve(ctx)
+							l, err := q.ReserveWait(ctx)
 							if err != nil {
 								t.Error(err)
 								return
@@ -95,7 +95,7 @@ func TestNearlyStrict(t *testing.T) {
 			for range 10 {
 				first, err := queues[3].Peek(ctx, 1)
 				noError(t, err)
-				l, err := queues[3].Reserve(ctx)
+				l, err := queues[3].ReserveWait(ctx)
 				noError(t, err)
 				if l.ID != first[0].ID {
 					t.Errorf("a handle that is alone takes job %d, the first is %d", l.ID, first[0].ID)
@@ -134,7 +134,7 @@ func TestFlightsTakeAll(t *testing.T) {
 		for range workers {
 			group.Go(func() {
 				for {
-					leases, err := q.TryReserve(t.Context(), 1)
+					leases, err := ready(q)(t.Context(), 1)
 					if err != nil {
 						t.Error(err)
 						return
@@ -182,7 +182,7 @@ func TestActionsShareTransactions(t *testing.T) {
 		for range workers {
 			group.Go(func() {
 				for range total / workers {
-					l, err := q.Reserve(t.Context())
+					l, err := q.ReserveWait(t.Context())
 					if err != nil {
 						t.Error(err)
 						return

@@ -32,7 +32,7 @@ func newsWithinProcess(t *testing.T, union bool) {
 	}
 	var got *Lease[string]
 	go func() {
-		all, err := source.ReserveN(context.Background(), 1)
+		all, err := source.ReserveWaitN(context.Background(), 1)
 		noError(t, err)
 		got = all[0]
 	}()

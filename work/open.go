@@ -7,6 +7,7 @@ import (
 	"github.com/conq-go/conq/internal/catalogue"
 	"github.com/conq-go/conq/internal/jobs"
 	"github.com/conq-go/conq/internal/layout"
+	"github.com/conq-go/conq/internal/options"
 	"github.com/conq-go/conq/internal/outcome"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/queue"
@@ -15,8 +16,8 @@ import (
 // Open returns a handle of a work queue, and registers the queue in the store's catalogue if it is new. Names
 // are as for conq.OpenQueue. Where one process has the store, jobs that runners of earlier processes had leased are tried again; see Run. The error is conq.ErrKind if a queue of that name exists and is of another kind. Open a
 // queue once, and share the handle.
-func Open[T any](ctx context.Context, db kv.DB, name string, c queue.Codec[T], options ...Options) (*Queue[T], error) {
-	o, err := only(options)
+func Open[T any](ctx context.Context, db kv.DB, name string, c queue.Codec[T], opts ...Options) (*Queue[T], error) {
+	o, err := options.Only(opts)
 	if err != nil {
 		return nil, err
 	}
@@ -27,7 +28,7 @@ func Open[T any](ctx context.Context, db kv.DB, name string, c queue.Codec[T], o
 		return nil, invalid("work queue %q: codec is nil", name)
 	}
 	if err := o.complete(db.Limits().Shared); err != nil {
-		return nil, fmt.Errorf("%w: work queue %q: %w", ErrInvalid, name, err)
+		return nil, fmt.Errorf("%w: work queue %q: %w", kv.ErrInvalid, name, err)
 	}
 	if err := contextError(ctx); err != nil {
 		return nil, err

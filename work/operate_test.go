@@ -39,7 +39,7 @@ func TestFilters(t *testing.T) {
 		ids = append(ids, id)
 		now.add(time.Second)
 	}
-	_, err = q.ReserveN(ctx, 2)
+	_, err = q.ReserveWaitN(ctx, 2)
 	testkit.NoError(t, err)
 	for _, c := range []struct {
 		name        string
@@ -78,7 +78,7 @@ func TestEndLease(t *testing.T) {
 	testkit.NoError(t, err)
 	_, err = q.Put(ctx, "b")
 	testkit.NoError(t, err)
-	leases, err := q.ReserveN(ctx, 2)
+	leases, err := q.ReserveWaitN(ctx, 2)
 	testkit.NoError(t, err)
 	testkit.NoError(t, q.EndLease(ctx, leases[0].ID))
 	if err := leases[0].Ack(ctx); !errors.Is(err, ErrLeaseLost) {
@@ -91,7 +91,7 @@ func TestEndLease(t *testing.T) {
 		t.Errorf("EndLease of no job: %v", err)
 	}
 	stats(t, q, Stats{Ready: 1, Leased: 1})
-	_, err = q.Reserve(ctx)
+	_, err = q.ReserveWait(ctx)
 	testkit.NoError(t, err)
 	n, err := q.EndLeases(ctx, Filter{State: Leased, Holder: "me"}, nil)
 	testkit.NoError(t, err)

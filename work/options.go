@@ -46,9 +46,8 @@ type Options struct {
 	// when its lease has been over for that long. Default: 1 s on a store that processes share, else 0.
 	Skew time.Duration
 
-	// Findable lets Find look up jobs that this handle puts by one read, in place of a look into each work queue. It costs one more key
-	// for each job. Default: false.
-	Findable bool
+	// findable has jobs be found by one read. Jobs that were put so by earlier versions have a key for it.
+	findable bool
 
 	// Holder names this process in the jobs that it leases. Default: host name and process id.
 	Holder string

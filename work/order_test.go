@@ -13,27 +13,28 @@ import (
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/faulty"
 	"github.com/conq-go/conq/kv/memory"
+	"github.com/conq-go/conq/queue"
 )
 
 // reserveOne are the ways to reserve a job.
 var reserveOne = map[string]func(ctx context.Context, q *Queue[string]) (*Lease[string], error){
-	"reserve": func(ctx context.Context, q *Queue[string]) (*Lease[string], error) { return q.Reserve(ctx) },
+	"reserve": func(ctx context.Context, q *Queue[string]) (*Lease[string], error) { return q.ReserveWait(ctx) },
 	"try": func(ctx context.Context, q *Queue[string]) (*Lease[string], error) {
-		return first(q.TryReserve(ctx, 1))
+		return first(ready(q)(ctx, 1))
 	},
 	"union": func(ctx context.Context, q *Queue[string]) (*Lease[string], error) {
 		u, err := NewUnion(q)
 		if err != nil {
 			return nil, err
 		}
-		return u.Reserve(ctx)
+		return u.ReserveWait(ctx)
 	},
 	"try of a union": func(ctx context.Context, q *Queue[string]) (*Lease[string], error) {
 		u, err := NewUnion(q)
 		if err != nil {
 			return nil, err
 		}
-		return first(u.TryReserve(ctx, 1))
+		return first(ready(u)(ctx, 1))
 	},
 }
 
@@ -110,17 +111,17 @@ func TestReserveIDBehindDue(t *testing.T) {
 		for range 2500 {
 			_, err := q.Put(ctx, "v")
 			noError(t, err)
-			l, err := q.Reserve(ctx)
+			l, err := q.ReserveWait(ctx)
 			noError(t, err)
 			last = l.ID
 		}
 		time.Sleep(2 * time.Minute)
-		l, err := q.ReserveID(ctx, last)
+		l, err := q.reserveID(ctx, last, ReserveOptions{})
 		noError(t, err)
 		if l.ID != last {
 			t.Errorf("got job %d", l.ID)
 		}
-		_, err = q.ReserveID(ctx, last)
+		_, err = q.reserveID(ctx, last, ReserveOptions{})
 		isError(t, err, ErrState)
 	})
 }
@@ -137,10 +138,10 @@ func TestNothingDueCostsNothing(t *testing.T) {
 			_, err := q.Put(ctx, "v")
 			noError(t, err)
 		}
-		_, err := q.Reserve(ctx)
+		_, err := q.ReserveWait(ctx)
 		noError(t, err)
 		before := ranges.Load()
-		_, err = q.Reserve(ctx)
+		_, err = q.ReserveWait(ctx)
 		noError(t, err)
 		if n := ranges.Load() - before; n > 10 { // paused, the entry twice, header, payload; two entries, two counts, a header
 			t.Errorf("%d keys were touched", n)
@@ -172,7 +173,7 @@ func TestReadsByRanges(t *testing.T) {
 			}
 			_, err := q.Put(ctx, "v")
 			noError(t, err)
-			l, err := q.Reserve(ctx)
+			l, err := q.ReserveWait(ctx)
 			noError(t, err)
 			noError(t, l.Extend(ctx, time.Hour))
 			noError(t, l.Ack(ctx))
@@ -184,7 +185,7 @@ func TestReadsByRanges(t *testing.T) {
 }
 
 // What a call asks for is in the transaction that leases: each caller gets its own terms, also where they share it.
-func TestReserveWith(t *testing.T) {
+func TestReserveOptions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
 		q := open(t, store(t), Options{Holder: "h"})
@@ -192,11 +193,11 @@ func TestReserveWith(t *testing.T) {
 		for i := range 40 {
 			go func() {
 				o, n := ReserveOptions{Lease: time.Duration(i+1) * time.Hour, Holder: fmt.Sprint(i)}, i%3+1
-				reserve := q.ReserveWith
+				reserve := q.ReserveWaitN
 				if i%2 > 0 {
-					reserve = func(ctx context.Context, n int, o ReserveOptions) (leases []*Lease[string], err error) {
-						for len(leases) == 0 && err == nil {
-							leases, err = q.TryReserveWith(ctx, n, o)
+					reserve = func(ctx context.Context, n int, o ...ReserveOptions) (leases []*Lease[string], err error) {
+						for err = queue.ErrEmpty; errors.Is(err, queue.ErrEmpty); {
+							leases, err = q.ReserveN(ctx, n, o...)
 							time.Sleep(time.Millisecond)
 						}
 						return leases, err
@@ -218,14 +219,14 @@ func TestReserveWith(t *testing.T) {
 		for range 40 {
 			noError(t, <-done)
 		}
-		l, err := q.Reserve(ctx) // without options it is the job's own
+		l, err := q.ReserveWait(ctx) // without options it is the job's own
 		noError(t, err)
 		if d := time.Until(l.Deadline()); d != time.Minute {
 			t.Errorf("a lease of %v", d)
 		}
-		_, err = q.TryReserveWith(ctx, 1, ReserveOptions{Lease: 1})
-		isError(t, err, ErrInvalid)
-		_, err = q.ReserveWith(ctx, 1, ReserveOptions{Holder: "\xff"})
-		isError(t, err, ErrInvalid)
+		_, err = ready(q)(ctx, 1, ReserveOptions{Lease: 1})
+		isError(t, err, kv.ErrInvalid)
+		_, err = q.ReserveWaitN(ctx, 1, ReserveOptions{Holder: "\xff"})
+		isError(t, err, kv.ErrInvalid)
 	})
 }

@@ -57,7 +57,7 @@ func TestOrphans(t *testing.T) {
 		q := open(t, first, Options{Settings: &Settings{Lease: time.Hour, Concurrency: 5}})
 		client, err := q.Put(ctx, "client's")
 		noError(t, err)
-		l, err := q.Reserve(ctx)
+		l, err := q.ReserveWait(ctx)
 		noError(t, err)
 		plain, err := q.Put(ctx, "plain", Job{Key: "k", Unique: "u", Priority: 1})
 		noError(t, err)
@@ -95,7 +95,7 @@ func TestOrphans(t *testing.T) {
 			t.Errorf("events %+v", events)
 		}
 		sound(t, again)
-		got, err := again.TryReserve(ctx, 10)
+		got, err := ready(again)(ctx, 10)
 		noError(t, err)
 		if len(got) != 2 || got[0].ID != blocked || got[1].ID != plain || got[1].Attempt != 2 {
 			t.Errorf("reserved %v", got)
@@ -162,7 +162,7 @@ func TestOrphansOfThisProcess(t *testing.T) {
 	again, err := embedded.Open(ctx, dir, embedded.Options{})
 	noError(t, err)
 	t.Cleanup(func() { noError(t, again.Close()) })
-	got, err := open(t, again, Options{}).TryReserve(ctx, 1)
+	got, err := open(t, again, Options{}).ReserveN(ctx, 1)
 	noError(t, err)
 	if len(got) != 1 || got[0].Attempt != 2 {
 		t.Fatalf("reserved %v", got)

@@ -4,6 +4,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/conq-go/conq/kv"
 )
 
 // What a tick does while the job of the last one is there.
@@ -27,7 +29,7 @@ func overlaps10(t *testing.T, o EveryOptions, want int) {
 	ticks := func(n int) (infos []*Info[string]) {
 		for range n {
 			time.Sleep(time.Minute) // of the bubble's clock
-			_, err := q.TryReserve(ctx, 1)
+			_, err := ready(q)(ctx, 1)
 			noError(t, err)
 		}
 		infos, _, err := q.Page(ctx, Filter{}, nil, 100)
@@ -48,7 +50,7 @@ func overlaps10(t *testing.T, o EveryOptions, want int) {
 		t.Errorf("periodic jobs: %+v", all)
 	}
 	noError(t, q.Resume(ctx))
-	l, err := q.Reserve(ctx)
+	l, err := q.ReserveWait(ctx)
 	noError(t, err)
 	noError(t, l.Extend(ctx, time.Hour))
 	noError(t, q.Pause(ctx))
@@ -83,7 +85,7 @@ func TestBadEvery(t *testing.T) {
 		if err := q.Every(t.Context(), "p", "@daily", "v", o); err == nil {
 			t.Errorf("%s is not refused", name)
 		} else {
-			isError(t, err, ErrInvalid)
+			isError(t, err, kv.ErrInvalid)
 		}
 	}
 	for o := RunToo; o <= Replace; o++ {
@@ -92,5 +94,5 @@ func TestBadEvery(t *testing.T) {
 		}
 	}
 	_, err := ParseOverlap("never")
-	isError(t, err, ErrInvalid)
+	isError(t, err, kv.ErrInvalid)
 }

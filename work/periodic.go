@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/conq-go/conq/internal/jobs"
+	"github.com/conq-go/conq/internal/options"
 	"github.com/conq-go/conq/kv"
 )
 
@@ -51,7 +52,7 @@ func ParseOverlap(text string) (Overlap, error) {
 	return 0, invalid("overlap %q: it can be run, skip or replace", text)
 }
 
-// Check returns what is wrong with how ticks are made, as ErrInvalid.
+// Check returns what is wrong with how ticks are made, as kv.ErrInvalid.
 func (o *EveryOptions) Check() error {
 	switch {
 	case o.MaxLate < 0:
@@ -86,8 +87,8 @@ type Periodic struct {
 // they are put back, one that comes twice has two. Each tick makes one job, however many processes there are, as long as at
 // least one of them reserves jobs of this queue, busy or not. A periodic job of the same name is changed: with an equal spec its
 // next tick stays when it is, and with another one a tick that was due by now is made first.
-func (q *Queue[T]) Every(ctx context.Context, name, spec string, value T, options ...EveryOptions) error {
-	o, err := only(options)
+func (q *Queue[T]) Every(ctx context.Context, name, spec string, value T, opts ...EveryOptions) error {
+	o, err := options.Only(opts)
 	if err != nil {
 		return q.wrap(err)
 	}
@@ -95,7 +96,7 @@ func (q *Queue[T]) Every(ctx context.Context, name, spec string, value T, option
 		return q.wrap(invalid("the name of a periodic job is empty"))
 	}
 	if err := checkText("the name of a periodic job", name); err != nil {
-		return q.wrap(fmt.Errorf("%w: %w", ErrInvalid, err))
+		return q.wrap(fmt.Errorf("%w: %w", kv.ErrInvalid, err))
 	}
 	if err := o.Check(); err != nil {
 		return q.wrap(err)
@@ -112,7 +113,7 @@ func (q *Queue[T]) Every(ctx context.Context, name, spec string, value T, option
 		return q.wrap(&kv.TooLargeError{What: "payload of a periodic job", Size: n.Size(), Limit: limit, Unit: "bytes"})
 	}
 	if err := jobs.CheckCron(spec); err != nil {
-		return q.wrap(fmt.Errorf("%w: %w", ErrInvalid, err))
+		return q.wrap(fmt.Errorf("%w: %w", kv.ErrInvalid, err))
 	}
 	return q.verb(ctx, verb{announce: true, do: func(at *jobs.Queue, tx kv.Tx, now int64) error {
 		if err := q.entry.Enlist(tx); err != nil {

@@ -42,7 +42,7 @@ func TestReservedThenPowerFails(t *testing.T) {
 	q := inFiles(t, fs, time.Hour) // nothing is synced by itself
 	id, err := q.Put(ctx, "a")
 	noError(t, err)
-	lease, err := q.Reserve(ctx)
+	lease, err := q.ReserveWait(ctx)
 	noError(t, err)
 	stateAfter := func(unsynced int) (State, int, *Queue[string]) {
 		q := after(t, fs, unsynced, 1)
@@ -62,7 +62,7 @@ func TestReservedThenPowerFails(t *testing.T) {
 	if s != Ready || attempts != 0 {
 		t.Errorf("after a power failure it is %v, with %d attempts; want ready, 0: nothing was synced since it was put", s, attempts)
 	}
-	again, err := cut.Reserve(ctx)
+	again, err := cut.ReserveWait(ctx)
 	noError(t, err)
 	held, err := cut.Held(id, lease.Token())
 	noError(t, err)
@@ -153,7 +153,7 @@ func TestPowerFails(t *testing.T) {
 			}
 			for range 4 {
 				client(func() error {
-					l, err := q.Reserve(ctx)
+					l, err := q.ReserveWait(ctx)
 					if err != nil {
 						return err
 					}
@@ -207,7 +207,7 @@ func (w *witness) check(t *testing.T, q *Queue[string], killed bool) {
 		}
 	}
 	again := map[ID]*Lease[string]{}
-	leases, err := q.TryReserve(ctx, len(there)+1)
+	leases, err := ready(q)(ctx, len(there)+1)
 	noError(t, err)
 	for _, l := range leases {
 		again[l.ID] = l

@@ -9,6 +9,7 @@ import (
 
 	"github.com/conq-go/conq/internal/budget"
 	"github.com/conq-go/conq/internal/jobs"
+	"github.com/conq-go/conq/internal/options"
 	"github.com/conq-go/conq/internal/paging"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/queue"
@@ -23,7 +24,7 @@ type Queue[T any] struct {
 // Put adds a job, and returns its id once the job is durable. If a job with the same Unique exists, Put returns that job's
 // id and ErrDuplicate. It conflicts with nothing, unless the job has a Key or is Unique.
 func (q *Queue[T]) Put(ctx context.Context, value T, job ...Job) (ID, error) {
-	j, err := only(job)
+	j, err := options.Only(job)
 	if err != nil {
 		return 0, q.wrap(err)
 	}
@@ -69,18 +70,6 @@ func (q *Queue[T]) PutAll(ctx context.Context, all []New[T]) (ids []ID, duplicat
 	return ids, duplicates, nil
 }
 
-// only returns the one element of an optional argument.
-func only[T any](v []T) (T, error) {
-	var none T
-	switch len(v) {
-	case 0:
-		return none, nil
-	case 1:
-		return v[0], nil
-	}
-	return none, invalid("%d values of %T were given, one is allowed", len(v), none)
-}
-
 func (q *Queue[T]) encode(value T, j Job) (jobs.New, error) {
 	if q.db == nil {
 		return jobs.New{}, errUnopened
@@ -99,58 +88,74 @@ func (q *Queue[T]) encode(value T, j Job) (jobs.New, error) {
 	return n, q.wrap(err)
 }
 
-// Reserve leases the first ready job, and waits until there is one. Callers that wait on one handle get jobs in the
-// order in which they began to wait. It returns the cause of ctx when that ends, and ErrClosed when the handle is closed.
-func (q *Queue[T]) Reserve(ctx context.Context) (*Lease[T], error) {
-	all, err := q.ReserveN(ctx, 1)
+// Reserve leases the first ready job, or returns conq.ErrEmpty. At most one ReserveOptions may be given.
+func (q *Queue[T]) Reserve(ctx context.Context, opts ...ReserveOptions) (*Lease[T], error) {
+	return theOne(q.ReserveN(ctx, 1, opts...))
+}
+
+// ReserveN leases up to n jobs, or returns conq.ErrEmpty if none is ready. They may be fewer than there are, where payloads are
+// large. Where the engine limits the operations of a transaction it takes several. A job that does not decode is dead, with
+// the reason, and the handle's Logger, or the OnError of the Run that reserves, is told. A lease that is over by the time that
+// it is known is not handed out.
+func (q *Queue[T]) ReserveN(ctx context.Context, n int, opts ...ReserveOptions) ([]*Lease[T], error) {
+	return reserveNow(ctx, q, &q.reserve, n, opts)
+}
+
+// ReserveWait is Reserve, but waits until there is a job, or ctx ends: then the error is ctx's cause. Callers that wait on one
+// handle get jobs in the order in which they began to wait. When the handle is closed, the error is conq.ErrClosed.
+func (q *Queue[T]) ReserveWait(ctx context.Context, opts ...ReserveOptions) (*Lease[T], error) {
+	return theOne(q.ReserveWaitN(ctx, 1, opts...))
+}
+
+// ReserveWaitN is ReserveN, but waits until there is at least one job, or ctx ends. See ReserveWait.
+func (q *Queue[T]) ReserveWaitN(ctx context.Context, n int, opts ...ReserveOptions) ([]*Lease[T], error) {
+	return reserveWait(ctx, q, &q.reserve, n, opts)
+}
+
+func theOne[T any](all []*Lease[T], err error) (*Lease[T], error) {
 	if err != nil {
 		return nil, err
 	}
 	return all[0], nil
 }
 
-// ReserveN leases up to n jobs, and waits until there is at least one. It returns as many as one transaction has room for. A job that does not decode is dead, with the reason, and
-// the handle's Logger, or the OnError of the Run that reserves, is told. A lease that is over by the time that it is known is
-// not handed out.
-func (q *Queue[T]) ReserveN(ctx context.Context, n int) ([]*Lease[T], error) {
-	return q.ReserveWith(ctx, n, ReserveOptions{})
+// leaser is a queue, or a union of some.
+type leaser[T any] interface {
+	ready(ctx context.Context) error
+	wrap(err error) error
+	handOut(ctx context.Context, got []reserved) ([]*Lease[T], error)
 }
 
-// ReserveWith is ReserveN with options for this call.
-func (q *Queue[T]) ReserveWith(ctx context.Context, n int, o ReserveOptions) ([]*Lease[T], error) {
+// reserveNow leases what is ready. What does not decode, or came too late, is passed over.
+func reserveNow[T any](ctx context.Context, q leaser[T], from *reserver, n int, given []ReserveOptions) ([]*Lease[T], error) {
+	return reserve(ctx, q, given, func(o ReserveOptions) ([]reserved, error) {
+		got, err := from.try(ctx, n, o)
+		if err == nil && len(got) == 0 {
+			err = q.wrap(queue.ErrEmpty)
+		}
+		return got, err
+	})
+}
+
+// reserveWait waits until something is ready.
+func reserveWait[T any](ctx context.Context, q leaser[T], from *reserver, n int, given []ReserveOptions) ([]*Lease[T], error) {
+	return reserve(ctx, q, given, func(o ReserveOptions) ([]reserved, error) { return from.wait(ctx, n, o) })
+}
+
+func reserve[T any](ctx context.Context, q leaser[T], given []ReserveOptions, some func(ReserveOptions) ([]reserved, error)) ([]*Lease[T], error) {
+	o, err := options.Only(given)
+	if err != nil {
+		return nil, q.wrap(err)
+	}
 	for {
 		if err := q.ready(ctx); err != nil {
 			return nil, err
 		}
-		got, err := q.reserve.wait(ctx, n, o)
+		got, err := some(o)
 		if err != nil {
 			return nil, err
 		}
-		leases, err := q.handOut(ctx, got)
-		if err != nil || len(leases) > 0 {
-			return leases, err
-		}
-	}
-}
-
-// TryReserve leases up to n jobs, and does not wait: if none is ready it returns none, and no error. It stops early where
-// payloads are large. Where the engine limits the operations of a transaction it takes several.
-func (q *Queue[T]) TryReserve(ctx context.Context, n int) ([]*Lease[T], error) {
-	return q.TryReserveWith(ctx, n, ReserveOptions{})
-}
-
-// TryReserveWith is TryReserve with options for this call.
-func (q *Queue[T]) TryReserveWith(ctx context.Context, n int, o ReserveOptions) ([]*Lease[T], error) {
-	if err := q.ready(ctx); err != nil {
-		return nil, err
-	}
-	for {
-		got, err := q.reserve.try(ctx, n, o)
-		if err != nil || len(got) == 0 {
-			return nil, err
-		}
-		leases, err := q.handOut(ctx, got)
-		if err != nil || len(leases) > 0 {
+		if leases, err := q.handOut(ctx, got); err != nil || len(leases) > 0 {
 			return leases, err
 		}
 	}
@@ -206,7 +211,7 @@ func (q *Queue[T]) info(at *jobs.Queue, r kv.Reader, j *jobs.Job) (*Info[T], err
 	}
 	var err error
 	switch info.Payload, err = q.recipe.Payload(r, j); {
-	case errors.Is(err, ErrCorrupt):
+	case errors.Is(err, queue.ErrCorrupt):
 		info.DecodeError = err
 	case err != nil:
 		return nil, err

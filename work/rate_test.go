@@ -38,7 +38,7 @@ func putMany(t *testing.T, q *Queue[string], n int, job func(i int) Job) {
 func leaseAll(t *testing.T, q *Queue[string]) (n int) {
 	t.Helper()
 	for {
-		leases, err := q.TryReserve(context.Background(), 1000)
+		leases, err := ready(q)(context.Background(), 1000)
 		noError(t, err)
 		if len(leases) == 0 {
 			return n
@@ -77,13 +77,13 @@ func TestReserveCostsTheSame(t *testing.T) {
 				noError(t, err)
 				u, err := NewUnion(q)
 				noError(t, err)
-				noError(t, q.Reclaim(ctx)) // so that each cost is without it
+				noError(t, q.Sweep(ctx)) // so that each cost is without it
 				before := touched.Load()
 				var leases []*Lease[string]
 				if union {
-					leases, err = u.TryReserve(ctx, 10)
+					leases, err = ready(u)(ctx, 10)
 				} else {
-					leases, err = q.TryReserve(ctx, 10)
+					leases, err = ready(q)(ctx, 10)
 				}
 				noError(t, err)
 				if len(leases) != c.free || c.free > 0 && leases[0].Value != "free" {
@@ -119,7 +119,7 @@ func TestRateIsSetLater(t *testing.T) {
 		began := time.Now()
 		var got []string
 		for range 3 {
-			l, err := limited.Reserve(ctx)
+			l, err := limited.ReserveWait(ctx)
 			noError(t, err)
 			got = append(got, l.Value)
 			noError(t, l.Ack(ctx))
@@ -130,7 +130,7 @@ func TestRateIsSetLater(t *testing.T) {
 		sound(t, limited)
 		before := touched.Load()
 		for i := range 6 {
-			l, err := limited.Reserve(ctx)
+			l, err := limited.ReserveWait(ctx)
 			noError(t, err)
 			if want := fmt.Sprint(2 + i); l.Value != want {
 				t.Fatalf("got %s, want %s", l.Value, want)
@@ -165,12 +165,12 @@ func TestRateOfWhatStarts(t *testing.T) {
 			return q.Delete(ctx, id)
 		},
 		"lease": func(q *Queue[string], id ID) error {
-			leases, err := q.TryReserve(ctx, 1)
+			leases, err := ready(q)(ctx, 1)
 			noError(t, err)
 			return leases[0].Ack(ctx)
 		},
 		"release": func(q *Queue[string], id ID) error {
-			leases, err := q.TryReserve(ctx, 1)
+			leases, err := ready(q)(ctx, 1)
 			noError(t, err)
 			noError(t, leases[0].Release(ctx, 0))
 			return q.Delete(ctx, leases[0].ID)
@@ -220,7 +220,7 @@ func TestRateAndBytes(t *testing.T) {
 			noError(t, err)
 		}
 		for i := range 4 {
-			leases, err := q.TryReserve(ctx, 4)
+			leases, err := ready(q)(ctx, 4)
 			noError(t, err)
 			if len(leases) != 1 {
 				t.Fatalf("%d leases the %d-th time", len(leases), i)
@@ -239,7 +239,7 @@ func TestRateOfRetries(t *testing.T) {
 			putMany(t, q, 3, func(int) Job { return Job{Key: "k"} })
 			began := time.Now()
 			for i, want := range []string{"0", "0", "0", "1", "2"} {
-				l, err := q.Reserve(ctx)
+				l, err := q.ReserveWait(ctx)
 				noError(t, err)
 				if d := time.Since(began); l.Value != want || d < time.Duration(i)*time.Minute || d > time.Duration(i)*time.Minute+time.Second {
 					t.Fatalf("limit %d: the %d-th start is of %s after %v, want %s", limit, i, l.Value, d, want)
@@ -275,7 +275,7 @@ func TestRateAndClockSetBack(t *testing.T) {
 					if i == 30 {
 						offset.Store(-int64(time.Hour))
 					}
-					l, err := q.Reserve(ctx)
+					l, err := q.ReserveWait(ctx)
 					noError(t, err)
 					noError(t, l.Ack(ctx))
 					if l.Value != fmt.Sprint(i) {

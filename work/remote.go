@@ -13,10 +13,10 @@ import (
 type Source[T any] interface {
 	// Name returns the queue's name.
 	Name() string
-	// ReserveN leases up to n jobs, and waits until there is at least one.
-	ReserveN(ctx context.Context, n int) ([]*Lease[T], error)
-	// TryReserve is ReserveN that does not wait.
-	TryReserve(ctx context.Context, n int) ([]*Lease[T], error)
+	// ReserveN leases up to n jobs, or returns conq.ErrEmpty.
+	ReserveN(ctx context.Context, n int, opts ...ReserveOptions) ([]*Lease[T], error)
+	// ReserveWaitN is ReserveN, but waits until there is at least one.
+	ReserveWaitN(ctx context.Context, n int, opts ...ReserveOptions) ([]*Lease[T], error)
 	// Drained tells whether no job is ready, nor leased, or the queue is paused.
 	Drained(ctx context.Context) (bool, error)
 }
@@ -38,7 +38,7 @@ type remote struct {
 }
 
 // NewLease returns a lease that a Keeper ends and extends. It is for clients of servers. The caller fills in what is known
-// of the job, and passes the leases of one answer to Decode. The deadline should count from before the request was sent. Without a Keeper the methods of the lease return ErrInvalid.
+// of the job, and passes the leases of one answer to Decode. The deadline should count from before the request was sent. Without a Keeper the methods of the lease return kv.ErrInvalid.
 func NewLease[T any](k Keeper, id ID, token string, length time.Duration, deadline time.Time) *Lease[T] {
 	l := &Lease[T]{ID: id, remote: &remote{k, token}, length: length}
 	if k == nil {

@@ -8,6 +8,9 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/queue"
 )
 
 // server is a Keeper and a Source whose jobs are numbers.
@@ -21,7 +24,7 @@ type server struct {
 
 func (s *server) Name() string { return "numbers" }
 
-func (s *server) ReserveN(ctx context.Context, _ int) ([]*Lease[int], error) {
+func (s *server) ReserveWaitN(ctx context.Context, _ int, _ ...ReserveOptions) ([]*Lease[int], error) {
 	select {
 	case n := <-s.jobs:
 		l := NewLease[int](s, ID(n), fmt.Sprint("token", n), time.Minute, time.Now().Add(time.Minute))
@@ -32,11 +35,11 @@ func (s *server) ReserveN(ctx context.Context, _ int) ([]*Lease[int], error) {
 	}
 }
 
-func (s *server) TryReserve(ctx context.Context, n int) ([]*Lease[int], error) {
+func (s *server) ReserveN(ctx context.Context, n int, _ ...ReserveOptions) ([]*Lease[int], error) {
 	if len(s.jobs) == 0 {
-		return nil, nil
+		return nil, queue.ErrEmpty
 	}
-	return s.ReserveN(ctx, n)
+	return s.ReserveWaitN(ctx, n)
 }
 
 func (s *server) Drained(context.Context) (bool, error) { return len(s.jobs) == 0, nil }
@@ -120,9 +123,9 @@ func TestRemoteLease(t *testing.T) {
 	if !l.Deadline().Equal(time.UnixMicro(77)) {
 		t.Fatalf("deadline %v", l.Deadline())
 	}
-	isError(t, l.Extend(ctx, -1), ErrInvalid)
-	isError(t, l.Release(ctx, -1), ErrInvalid)
-	isError(t, l.In(nil).Ack(), ErrInvalid)
+	isError(t, l.Extend(ctx, -1), kv.ErrInvalid)
+	isError(t, l.Release(ctx, -1), kv.ErrInvalid)
+	isError(t, l.In(nil).Ack(), kv.ErrInvalid)
 	noError(t, l.ReleaseAs(ctx, time.Second, -3))
 	noError(t, l.FailAfter(ctx, time.Second, nil))
 	noError(t, l.AckResult(ctx, []byte("r")))

@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"github.com/conq-go/conq/internal/batch"
+	"github.com/conq-go/conq/internal/options"
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/queue"
 )
 
 // Handler does a job. If it returns nil, the job is acknowledged; after an error it is tried again, after Options.Backoff.
@@ -76,11 +78,11 @@ func Snooze(d time.Duration) error { return snoozeError(d) }
 // than half of its lease is left when it comes is given back, and its attempt does not count. When ctx ends, Run leases nothing more and lets handlers go on for Grace; then it ends
 // their contexts, and releases the jobs of those that return. If a handler does not return even then, its job comes back
 // when its lease is over. So it does when the process is killed; but where one process has the store, at once when the queue is opened again.
-func Run[T any](ctx context.Context, q Source[T], h Handler[T], options ...RunOptions) error {
+func Run[T any](ctx context.Context, q Source[T], h Handler[T], opts ...RunOptions) error {
 	if q == nil {
 		return invalid("queue is nil")
 	}
-	o, err := only(options)
+	o, err := options.Only(opts)
 	if err != nil {
 		return fmt.Errorf("work queue %q: %w", q.Name(), err)
 	}
@@ -176,11 +178,11 @@ const drainEvery = 100 * time.Millisecond
 // reserve leases up to n jobs, for as many workers, and at least one.
 func (r *runner[T]) reserve(ctx context.Context, n int) ([]*Lease[T], error) {
 	if !r.options.Drain {
-		return r.queue.ReserveN(ctx, n)
+		return r.queue.ReserveWaitN(ctx, n)
 	}
 	for {
-		leases, err := r.queue.TryReserve(ctx, n)
-		if err != nil || len(leases) > 0 {
+		leases, err := r.queue.ReserveN(ctx, n)
+		if !errors.Is(err, queue.ErrEmpty) {
 			return leases, err
 		}
 		idle := len(r.free) == n

@@ -97,7 +97,7 @@ func endsBeforeItsLease(t *testing.T, source func(*testing.T, *Queue[string]) So
 	if now := time.Now(); now.Before(last) || now.After(last.Add(o.Settings.Lease-max(o.Skew, 100*time.Millisecond))) {
 		t.Errorf("it ended %v after the lease was extended, which is of %v", now.Sub(last), o.Settings.Lease)
 	}
-	l, err := other.Reserve(ctx) // for whom it is over only now
+	l, err := other.ReserveWait(ctx) // for whom it is over only now
 	noError(t, err)
 	if l.Attempt != 2 {
 		t.Errorf("attempt %d", l.Attempt)
@@ -181,31 +181,31 @@ func TestLateLease(t *testing.T) {
 func TestLeaseThatIsOver(t *testing.T) {
 	for name, take := range map[string]func(q *Queue[string], u *Union[string], id ID) (*Lease[string], error){
 		"Reserve": func(q *Queue[string], _ *Union[string], _ ID) (*Lease[string], error) {
-			return q.Reserve(context.Background())
+			return q.ReserveWait(context.Background())
 		},
 		"Union.Reserve": func(_ *Queue[string], u *Union[string], _ ID) (*Lease[string], error) {
-			return u.Reserve(context.Background())
+			return u.ReserveWait(context.Background())
 		},
-		"TryReserve": func(q *Queue[string], _ *Union[string], _ ID) (*Lease[string], error) {
-			all, err := q.TryReserve(context.Background(), 1)
+		"ReserveN": func(q *Queue[string], _ *Union[string], _ ID) (*Lease[string], error) {
+			all, err := ready(q)(context.Background(), 1)
 			return all[0], err
 		},
-		"Union.TryReserve": func(_ *Queue[string], u *Union[string], _ ID) (*Lease[string], error) {
-			all, err := u.TryReserve(context.Background(), 1)
+		"Union.ReserveN": func(_ *Queue[string], u *Union[string], _ ID) (*Lease[string], error) {
+			all, err := ready(u)(context.Background(), 1)
 			return all[0], err
 		},
 		"ReserveID": func(q *Queue[string], _ *Union[string], id ID) (*Lease[string], error) {
-			l, err := q.ReserveID(context.Background(), id)
+			l, err := q.reserveID(context.Background(), id, ReserveOptions{})
 			if !errors.Is(err, ErrState) {
 				return l, fmt.Errorf("a lease that is over: %w", err)
 			}
-			return q.ReserveID(context.Background(), id)
+			return q.reserveID(context.Background(), id, ReserveOptions{})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h := &hanging{DB: store(t)}
-				q := open(t, h, Options{Settings: &Settings{Lease: 3 * time.Second}, Findable: true, Skew: time.Hour}) // nobody else ends it
+				q := open(t, h, Options{Settings: &Settings{Lease: 3 * time.Second}, findable: true, Skew: time.Hour}) // nobody else ends it
 				u, err := NewUnion(q)
 				noError(t, err)
 				id, err := q.Put(t.Context(), "a")
@@ -287,19 +287,19 @@ func TestDoesNotDecode(t *testing.T) {
 }
 
 // All jobs of a batch that do not decode are no reason to say that there are none.
-func TestTryReserveBehindUndecodable(t *testing.T) {
+func TestReserveBehindUndecodable(t *testing.T) {
 	ctx := t.Context()
 	q, err := Open(ctx, store(t), "jobs", picky{queue.String()})
 	noError(t, err)
 	defer q.Close()
 	_, _, err = q.PutAll(ctx, []New[string]{{Value: "bad"}, {Value: "bad"}, {Value: "good"}})
 	noError(t, err)
-	got, err := q.TryReserve(ctx, 1)
+	got, err := ready(q)(ctx, 1)
 	noError(t, err)
 	if len(got) != 1 || got[0].Value != "good" {
 		t.Errorf("got %v", got)
 	}
-	got, err = q.TryReserve(ctx, 1)
+	got, err = ready(q)(ctx, 1)
 	noError(t, err)
 	if len(got) != 0 {
 		t.Errorf("got %v", got)
@@ -322,7 +322,7 @@ func TestDrain(t *testing.T) {
 				noError(t, q.Every(ctx, "tick", "@every 5s", "tick"))
 				_, err := q.Put(ctx, "of another")
 				noError(t, err)
-				_, err = q.Reserve(ctx) // by one who has died
+				_, err = q.ReserveWait(ctx) // by one who has died
 				noError(t, err)
 				_, err = q.Put(ctx, "later", Job{Delay: time.Hour})
 				noError(t, err)

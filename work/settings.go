@@ -107,7 +107,7 @@ func (b *Backoff) complete() error {
 	return nil
 }
 
-// Complete returns the settings with all defaults set, or what is wrong with them, as ErrInvalid.
+// Complete returns the settings with all defaults set, or what is wrong with them, as kv.ErrInvalid.
 func (s Settings) Complete() (Settings, error) {
 	setDefault(&s.Lease, defaultSettings.Lease)
 	setDefault(&s.MaxAttempts, defaultSettings.MaxAttempts)

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/conq-go/conq/internal/jobs"
+	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/memory"
 	"github.com/conq-go/conq/queue"
 )
@@ -70,20 +71,20 @@ func TestBadSettings(t *testing.T) {
 		"Backoff.Base": {Backoff: Backoff{Base: -time.Second}}, "Backoff.Max": {Backoff: Backoff{Max: 366 * 24 * time.Hour}},
 		"Backoff.Power": {Backoff: Backoff{Power: 11}}, "Backoff.Jitter": {Backoff: Backoff{Jitter: 1.1}},
 	} {
-		if err := q.Configure(t.Context(), s); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), name) {
+		if err := q.Configure(t.Context(), s); !errors.Is(err, kv.ErrInvalid) || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
 		}
-		if _, err := Open(t.Context(), db, "jobs", queue.String(), Options{Settings: &s}); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), name) {
+		if _, err := Open(t.Context(), db, "jobs", queue.String(), Options{Settings: &s}); !errors.Is(err, kv.ErrInvalid) || !strings.Contains(err.Error(), name) {
 			t.Errorf("Open with %s: %v", name, err)
 		}
 	}
 	for _, text := range []string{"", "1", "/s", "0/s", "-1/s", "1/", "1/0s", "1/721h", "a/s", "1/s/s"} {
-		if r, err := ParseRate(text); !errors.Is(err, ErrInvalid) {
+		if r, err := ParseRate(text); !errors.Is(err, kv.ErrInvalid) {
 			t.Errorf("rate %q is %v (%v)", text, r, err)
 		}
 	}
 	for _, text := range []string{"", "base=1s", "linear", "constant base", "constant base=x", "exponential power=2", "polynomial power=0x", "constant jitter=NaN", "constant jitter=2", "default base=1s", "constant foo=1"} {
-		if b, err := ParseBackoff(text); !errors.Is(err, ErrInvalid) {
+		if b, err := ParseBackoff(text); !errors.Is(err, kv.ErrInvalid) {
 			t.Errorf("backoff %q is %v (%v)", text, b, err)
 		}
 	}
@@ -114,7 +115,7 @@ func TestConcurrencyOfOthers(t *testing.T) {
 			_, err := other.Put(ctx, "v")
 			noError(t, err)
 		}
-		got, err := q.TryReserve(ctx, 5)
+		got, err := ready(q)(ctx, 5)
 		noError(t, err)
 		if len(got) != 1 {
 			t.Fatalf("%d jobs are leased at once", len(got))
@@ -123,7 +124,7 @@ func TestConcurrencyOfOthers(t *testing.T) {
 	}
 	_, err := q.Put(ctx, "the last one")
 	noError(t, err)
-	got, err := q.TryReserve(ctx, 1)
+	got, err := ready(q)(ctx, 1)
 	noError(t, err)
 	if len(got) != 1 {
 		t.Fatal("a slot has leaked")
@@ -151,7 +152,7 @@ func TestConfigure(t *testing.T) {
 	}
 	id, err := other.Put(ctx, "v")
 	noError(t, err)
-	l, err := other.Reserve(ctx)
+	l, err := other.ReserveWait(ctx)
 	noError(t, err)
 	if left := time.Until(l.Deadline()); left < 50*time.Second {
 		t.Errorf("a lease of %v", left)
@@ -196,7 +197,7 @@ func TestRaisedLimits(t *testing.T) {
 		t.Helper()
 		n := 0
 		for {
-			got, err := q.TryReserve(ctx, 100)
+			got, err := ready(q)(ctx, 100)
 			noError(t, err)
 			if n += len(got); len(got) == 0 {
 				break
@@ -226,11 +227,11 @@ func TestConfigureWakes(t *testing.T) {
 		_, err := q.Put(ctx, "v")
 		noError(t, err)
 	}
-	_, err := q.Reserve(ctx)
+	_, err := q.ReserveWait(ctx)
 	noError(t, err)
 	reserved := make(chan error)
 	go func() {
-		_, err := q.Reserve(ctx)
+		_, err := q.ReserveWait(ctx)
 		reserved <- err
 	}()
 	noError(t, other.Configure(ctx, Settings{}))
@@ -248,7 +249,7 @@ func TestUniqueWhileDead(t *testing.T) {
 			func(id ID) error { return q.Cancel(ctx, id) },
 			func(id ID) error { return q.Bury(ctx, id, "") },
 			func(id ID) error {
-				l, err := q.ReserveID(ctx, id)
+				l, err := q.reserveID(ctx, id, ReserveOptions{})
 				noError(t, err)
 				return l.Bury(ctx, "")
 			},
@@ -265,11 +266,11 @@ func TestUniqueWhileDead(t *testing.T) {
 			}
 			noError(t, err)
 			isError(t, q.Kick(ctx, id), ErrDuplicate)
-			_, err = q.ReserveID(ctx, id)
+			_, err = q.reserveID(ctx, id, ReserveOptions{})
 			isError(t, err, ErrDuplicate)
 			n, err := q.KickAll(ctx, Filter{State: Dead}, nil)
 			noError(t, err)
-			first, err := q.KickFirst(ctx, 5)
+			first, err := q.kickFirst(ctx, 5)
 			noError(t, err)
 			if n != 0 || first != 0 {
 				t.Errorf("kicked %d and %d jobs whose text others have", n, first)

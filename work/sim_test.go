@@ -159,7 +159,7 @@ func (r Rate) orNone() Rate {
 func (s *simulation) consume(p *process, q *Queue[string]) {
 	for range 12 {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Duration(5+s.below(60))*time.Second)
-		l, err := q.Reserve(ctx)
+		l, err := q.ReserveWait(ctx)
 		cancel()
 		if err == nil {
 			s.hold(p, l)

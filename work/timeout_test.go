@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/conq-go/conq/kv"
 )
 
 // An attempt that has run for its Timeout has failed, whatever its handler does then, and is tried again, or is dead.
@@ -79,7 +81,7 @@ func TestTimeoutIsARunners(t *testing.T) {
 		q := open(t, store(t), Options{Settings: &Settings{Timeout: time.Second}})
 		_, err := q.Put(ctx, "a")
 		noError(t, err)
-		l, err := q.Reserve(ctx)
+		l, err := q.ReserveWait(ctx)
 		noError(t, err)
 		time.Sleep(5 * time.Second)
 		if err := l.Ack(ctx); err != nil || l.Timeout != time.Second {
@@ -97,7 +99,7 @@ func TestTimeoutIsARunners(t *testing.T) {
 func TestBadTimeout(t *testing.T) {
 	q := open(t, store(t), Options{})
 	for _, d := range []time.Duration{-2, -time.Second, 1, time.Microsecond, MaxLease + 1} {
-		if _, err := q.Put(t.Context(), "v", Job{Timeout: d}); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "Timeout") {
+		if _, err := q.Put(t.Context(), "v", Job{Timeout: d}); !errors.Is(err, kv.ErrInvalid) || !strings.Contains(err.Error(), "Timeout") {
 			t.Errorf("a job with a limit of %v: %v", d, err)
 		}
 	}

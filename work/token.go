@@ -27,7 +27,7 @@ func (l *Lease[T]) Token() string {
 }
 
 // Held returns the lease of a job from its token. It reads nothing, so only ID and Attempt of the lease are set, and only
-// its methods tell whether it is over. The error is ErrInvalid if the text is not a token.
+// its methods tell whether it is over. The error is kv.ErrInvalid if the text is not a token.
 func (q *Queue[T]) Held(id ID, token string) (*Lease[T], error) {
 	var n [4]int64
 	fields := strings.Split(token, "-")

@@ -6,6 +6,8 @@ import (
 	"math"
 	"testing"
 	"time"
+
+	"github.com/conq-go/conq/kv"
 )
 
 // A lease goes on where its token is known, on another handle too.
@@ -16,7 +18,7 @@ func TestToken(t *testing.T) {
 	noError(t, err)
 	second, err := q.Put(ctx, "b", Job{Key: "k"})
 	noError(t, err)
-	l, err := q.Reserve(ctx)
+	l, err := q.ReserveWait(ctx)
 	noError(t, err)
 	held, err := other.Held(l.ID, l.Token())
 	noError(t, err)
@@ -26,7 +28,7 @@ func TestToken(t *testing.T) {
 	noError(t, held.Extend(ctx, 0))
 	waits := make(chan *Lease[string], 1)
 	go func() {
-		l, err := q.Reserve(ctx)
+		l, err := q.ReserveWait(ctx)
 		if err != nil {
 			t.Error(err)
 		}
@@ -50,7 +52,7 @@ func FuzzHeld(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		l, err := q.Held(1, text)
 		if err != nil {
-			if !errors.Is(err, ErrInvalid) {
+			if !errors.Is(err, kv.ErrInvalid) {
 				t.Fatal(err)
 			}
 			return

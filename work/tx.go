@@ -2,6 +2,7 @@ package work
 
 import (
 	"github.com/conq-go/conq/internal/jobs"
+	"github.com/conq-go/conq/internal/options"
 	"github.com/conq-go/conq/kv"
 )
 
@@ -55,7 +56,7 @@ func (t Tx[T]) Put(value T, job ...Job) (ID, error) {
 	if err := q.readyIn(t.tx); err != nil {
 		return 0, err
 	}
-	j, err := only(job)
+	j, err := options.Only(job)
 	if err != nil {
 		return 0, q.wrap(err)
 	}

@@ -50,37 +50,32 @@ func (u *Union[T]) Name() string {
 }
 
 // Reserve is Queue.Reserve.
-func (u *Union[T]) Reserve(ctx context.Context) (*Lease[T], error) {
-	all, err := u.ReserveN(ctx, 1)
-	if err != nil {
-		return nil, err
-	}
-	return all[0], nil
+func (u *Union[T]) Reserve(ctx context.Context, opts ...ReserveOptions) (*Lease[T], error) {
+	return theOne(u.ReserveN(ctx, 1, opts...))
 }
 
 // ReserveN is Queue.ReserveN.
-func (u *Union[T]) ReserveN(ctx context.Context, n int) ([]*Lease[T], error) {
-	return u.ReserveWith(ctx, n, ReserveOptions{})
+func (u *Union[T]) ReserveN(ctx context.Context, n int, opts ...ReserveOptions) ([]*Lease[T], error) {
+	return reserveNow(ctx, u, &u.reserve, n, opts)
 }
 
-// ReserveWith is Queue.ReserveWith.
-func (u *Union[T]) ReserveWith(ctx context.Context, n int, o ReserveOptions) ([]*Lease[T], error) {
+// ReserveWait is Queue.ReserveWait.
+func (u *Union[T]) ReserveWait(ctx context.Context, opts ...ReserveOptions) (*Lease[T], error) {
+	return theOne(u.ReserveWaitN(ctx, 1, opts...))
+}
+
+// ReserveWaitN is Queue.ReserveWaitN.
+func (u *Union[T]) ReserveWaitN(ctx context.Context, n int, opts ...ReserveOptions) ([]*Lease[T], error) {
 	if err := u.ready(ctx); err != nil {
 		return nil, err
 	}
 	open, done := u.whileOpen(ctx)
 	defer done()
-	for {
-		got, err := u.reserve.wait(open, n, o)
-		if err != nil {
-			return nil, err
-		}
-		leases, err := u.handOut(ctx, got)
-		if err != nil || len(leases) > 0 {
-			return leases, err
-		}
-	}
+	return reserveWait(open, u, &u.reserve, n, opts)
 }
+
+// wrap returns an error as it is: those of its queues name them.
+func (u *Union[T]) wrap(err error) error { return err }
 
 // ready returns the error for a union of which a queue is closed, or for a nil context.
 func (u *Union[T]) ready(ctx context.Context) error {
@@ -104,28 +99,6 @@ func (u *Union[T]) whileOpen(ctx context.Context) (open context.Context, done fu
 			stop()
 		}
 		end(nil)
-	}
-}
-
-// TryReserve is Queue.TryReserve.
-func (u *Union[T]) TryReserve(ctx context.Context, n int) ([]*Lease[T], error) {
-	return u.TryReserveWith(ctx, n, ReserveOptions{})
-}
-
-// TryReserveWith is Queue.TryReserveWith.
-func (u *Union[T]) TryReserveWith(ctx context.Context, n int, o ReserveOptions) ([]*Lease[T], error) {
-	if err := u.ready(ctx); err != nil {
-		return nil, err
-	}
-	for {
-		got, err := u.reserve.try(ctx, n, o)
-		if err != nil || len(got) == 0 {
-			return nil, err
-		}
-		leases, err := u.handOut(ctx, got)
-		if err != nil || len(leases) > 0 {
-			return leases, err
-		}
 	}
 }
 

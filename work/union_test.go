@@ -19,7 +19,7 @@ func openUnion(t *testing.T, db kv.DB, names ...string) (*Union[string], map[str
 	t.Helper()
 	queues, all := make(map[string]*Queue[string]), []*Queue[string]{}
 	for _, name := range names {
-		q, err := Open(t.Context(), db, name, queue.String(), Options{Findable: true})
+		q, err := Open(t.Context(), db, name, queue.String(), Options{findable: true})
 		noError(t, err)
 		t.Cleanup(func() { noError(t, q.Close()) })
 		queues[name] = q
@@ -46,7 +46,7 @@ func TestUnionOrder(t *testing.T) {
 	put("b", "b1", -1)
 	put("c", "c2", 2)
 	noError(t, queues["c"].Pause(ctx))
-	leases, err := u.TryReserve(ctx, 2)
+	leases, err := ready(u)(ctx, 2)
 	noError(t, err)
 	if len(leases) != 2 || leases[0].Value != "b1" || leases[1].Value != "a1" {
 		t.Fatalf("%v with a paused queue", leases)
@@ -56,7 +56,7 @@ func TestUnionOrder(t *testing.T) {
 	}
 	noError(t, queues["c"].Resume(ctx))
 	for n := 1; len(want) > 0; n++ {
-		leases, err := u.TryReserve(ctx, n)
+		leases, err := ready(u)(ctx, n)
 		noError(t, err)
 		for i, l := range leases {
 			if l.Value != want[i] || l.Queue() != want[i][:1] {
@@ -66,7 +66,7 @@ func TestUnionOrder(t *testing.T) {
 		}
 		want = want[len(leases):]
 	}
-	leases, err = u.TryReserve(ctx, 1)
+	leases, err = ready(u)(ctx, 1)
 	noError(t, err)
 	if len(leases) > 0 {
 		t.Fatalf("%v is left", leases[0].Value)
@@ -91,7 +91,7 @@ func TestUnionWaits(t *testing.T) {
 				got := make(chan *Lease[string])
 				wait := func() {
 					go func() {
-						l, err := u.Reserve(ctx)
+						l, err := u.ReserveWait(ctx)
 						noError(t, err)
 						got <- l
 					}()
@@ -117,7 +117,7 @@ func TestUnionWaits(t *testing.T) {
 				}
 				ended, cancel := context.WithTimeout(ctx, time.Second)
 				defer cancel()
-				_, err := u.Reserve(ended)
+				_, err := u.ReserveWait(ended)
 				isError(t, err, context.DeadlineExceeded)
 			})
 		})
@@ -140,7 +140,7 @@ func TestUnionConcurrently(t *testing.T) {
 	for i := range 8 {
 		group.Go(func() {
 			for {
-				l, err := []*Union[string]{u, part}[i%2].Reserve(all)
+				l, err := []*Union[string]{u, part}[i%2].ReserveWait(all)
 				if all.Err() != nil && err != nil {
 					return
 				}
@@ -175,11 +175,11 @@ func TestUnionReserveN(t *testing.T) {
 		_, err := queues[string("ab"[i%2])].Put(ctx, fmt.Sprint(i))
 		noError(t, err)
 	}
-	_, err := u.ReserveN(ctx, 0)
-	isError(t, err, ErrInvalid)
+	_, err := u.ReserveWaitN(ctx, 0)
+	isError(t, err, kv.ErrInvalid)
 	var got []string
 	for len(got) < 6 {
-		leases, err := u.ReserveN(ctx, 4)
+		leases, err := u.ReserveWaitN(ctx, 4)
 		noError(t, err)
 		for _, l := range leases {
 			got = append(got, l.Value)
@@ -201,21 +201,21 @@ func TestFindAndReserveID(t *testing.T) {
 	noError(t, err)
 	id, err := q.Put(ctx, "later", Job{Delay: time.Hour, Priority: 3})
 	noError(t, err)
-	name, err := Find(ctx, db, id)
+	name, err := find(ctx, db, int64(id))
 	noError(t, err)
 	if name != "b" {
 		t.Fatalf("found in %q", name)
 	}
-	l, err := q.ReserveID(ctx, id)
+	l, err := q.reserveID(ctx, id, ReserveOptions{})
 	noError(t, err)
 	if l.ID != id || l.Value != "later" {
 		t.Fatalf("reserved %+v", l)
 	}
-	_, err = q.ReserveID(ctx, id)
+	_, err = q.reserveID(ctx, id, ReserveOptions{})
 	isError(t, err, ErrState)
-	isError(t, q.DeleteFree(ctx, id), ErrState)
-	noError(t, l.BuryAs(ctx, "why", 1))
-	n, err := q.KickFirst(ctx, 5)
+	isError(t, q.deleteFree(ctx, id), ErrState)
+	noError(t, l.bury(ctx, "why", new(int64(1))))
+	n, err := q.kickFirst(ctx, 5)
 	noError(t, err)
 	info, err := q.Get(ctx, id)
 	noError(t, err)
@@ -223,17 +223,17 @@ func TestFindAndReserveID(t *testing.T) {
 	if info.History.Delay = info.History.Delay.Round(time.Second); n != 1 || info.Priority != 1 || info.State != Ready || info.History != want {
 		t.Fatalf("%d kicked, job %+v", n, info)
 	}
-	below, err := q.ReadyBelow(ctx, 1, 10)
+	below, err := q.readyBelow(ctx, 1, 10)
 	noError(t, err)
 	if below != 1 {
 		t.Fatalf("%d jobs below 1", below)
 	}
-	noError(t, q.DeleteFree(ctx, id))
+	noError(t, q.deleteFree(ctx, id))
 	noError(t, q.Clear(ctx))
 	for _, id := range []ID{first, id, 99} {
-		_, err = Find(ctx, db, id)
+		_, err = find(ctx, db, int64(id))
 		isError(t, err, ErrNotFound)
-		_, err = q.ReserveID(ctx, id)
+		_, err = q.reserveID(ctx, id, ReserveOptions{})
 		isError(t, err, ErrNotFound)
 	}
 }
@@ -248,18 +248,18 @@ func TestReserveExpired(t *testing.T) {
 		noError(t, err)
 		behind, err := q.Put(ctx, "b", Job{Key: "k"})
 		noError(t, err)
-		_, err = q.Reserve(ctx)
+		_, err = q.ReserveWait(ctx)
 		noError(t, err)
-		_, err = other.ReserveID(ctx, id)
+		_, err = other.reserveID(ctx, id, ReserveOptions{})
 		isError(t, err, ErrState)
 		time.Sleep(time.Second)
-		l, err := other.ReserveID(ctx, id)
+		l, err := other.reserveID(ctx, id, ReserveOptions{})
 		noError(t, err)
 		if l.Value != "a" || l.Attempt != 2 || len(l.Failures) != 1 {
 			t.Errorf("got %+v", l)
 		}
 		time.Sleep(30 * time.Second)
-		l, err = other.ReserveID(ctx, behind)
+		l, err = other.reserveID(ctx, behind, ReserveOptions{})
 		noError(t, err)
 		if info, err := q.Get(ctx, id); err != nil || l.Value != "b" || info.State != Dead {
 			t.Errorf("got %+v, and the other is %+v, %v", l, info, err)
@@ -278,7 +278,7 @@ func TestUnionClosed(t *testing.T) {
 				u, queues := openUnion(t, store(t), "a", "b")
 				ended := make(chan error, 2)
 				go func() {
-					_, err := u.Reserve(ctx)
+					_, err := u.ReserveWait(ctx)
 					ended <- err
 				}()
 				go func() {
@@ -289,9 +289,9 @@ func TestUnionClosed(t *testing.T) {
 				for range cap(ended) {
 					isError(t, <-ended, queue.ErrClosed)
 				}
-				_, err := u.Reserve(ctx)
+				_, err := u.ReserveWait(ctx)
 				isError(t, err, queue.ErrClosed)
-				_, err = u.TryReserve(ctx, 1)
+				_, err = ready(u)(ctx, 1)
 				isError(t, err, queue.ErrClosed)
 			})
 		})
@@ -306,7 +306,7 @@ func TestFindByLooking(t *testing.T) {
 	var queues []*Queue[string]
 	ids := make(map[ID]string)
 	for i := range 210 {
-		q, err := Open(ctx, db, fmt.Sprintf("queue %d", i), queue.String(), Options{Findable: i == 7, Settings: &Settings{Keep: time.Hour}})
+		q, err := Open(ctx, db, fmt.Sprintf("queue %d", i), queue.String(), Options{findable: i == 7, Settings: &Settings{Keep: time.Hour}})
 		noError(t, err)
 		defer q.Close()
 		queues = append(queues, q)
@@ -317,7 +317,7 @@ func TestFindByLooking(t *testing.T) {
 			id, err := q.Put(ctx, "x")
 			noError(t, err)
 			ids[id] = q.Name()
-			l, err := q.ReserveID(ctx, id)
+			l, err := q.reserveID(ctx, id, ReserveOptions{})
 			noError(t, err)
 			switch state {
 			case 0:
@@ -329,7 +329,7 @@ func TestFindByLooking(t *testing.T) {
 	}
 	for id, want := range ids {
 		for _, first := range [][]string{nil, {"queue 3", want}, {"no queue", "queue 4"}} {
-			if name, err := Find(ctx, db, id, first...); err != nil || name != want {
+			if name, err := find(ctx, db, int64(id), first...); err != nil || name != want {
 				t.Errorf("job %d is found in %q, %v; want %q", id, name, err, want)
 			}
 		}
@@ -337,7 +337,7 @@ func TestFindByLooking(t *testing.T) {
 	for id, name := range ids {
 		i := slices.IndexFunc(queues, func(q *Queue[string]) bool { return q.Name() == name })
 		noError(t, queues[i].Delete(ctx, id))
-		_, err := Find(ctx, db, id)
+		_, err := find(ctx, db, int64(id))
 		isError(t, err, ErrNotFound)
 	}
 }

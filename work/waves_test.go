@@ -113,7 +113,7 @@ func TestWaves(t *testing.T) {
 		return err
 	}
 	reserve := func(_ *testing.T, q *Queue[string], n int, _ []*Lease[string]) error {
-		got, err := q.TryReserve(ctx, n)
+		got, err := ready(q)(ctx, n)
 		return whole(n, len(got), err)
 	}
 	each := func(do func(l *Lease[string], q *jobs.Queue, tx kv.Tx, now int64) error) call {
@@ -124,7 +124,7 @@ func TestWaves(t *testing.T) {
 	})
 	reclaim := func(q *Queue[string]) error {
 		q.now = func() time.Time { return time.Now().Add(2 * time.Minute) }
-		return q.Reclaim(ctx)
+		return q.Sweep(ctx)
 	}
 	of := Job{}
 	keyed := Job{Key: "each"}
@@ -166,7 +166,7 @@ func TestWaves(t *testing.T) {
 			return whole(n, got, err)
 		}},
 		{name: "kick the first", leased: true, before: dead, most: 6, call: func(_ *testing.T, q *Queue[string], n int, _ []*Lease[string]) error {
-			got, err := q.KickFirst(ctx, n)
+			got, err := q.kickFirst(ctx, n)
 			return whole(n, got, err)
 		}},
 		{name: "delete", most: 6, call: func(_ *testing.T, q *Queue[string], n int, _ []*Lease[string]) error {
@@ -204,7 +204,7 @@ func TestWaves(t *testing.T) {
 					var held []*Lease[string]
 					if c.leased {
 						var err error
-						held, err = q.TryReserve(ctx, n)
+						held, err = ready(q)(ctx, n)
 						noError(t, whole(n, len(held), err))
 					}
 					if c.before != nil {

@@ -65,7 +65,7 @@ func (c conqWorkClient) put(ctx context.Context, value []byte, _ int) error {
 }
 
 func (c conqWorkClient) take(ctx context.Context, _ bool) ([]byte, error) {
-	l, err := c.q.Reserve(ctx) // as a worker does, also if it knows that there is one
+	l, err := c.q.ReserveWait(ctx) // as a worker does, also if it knows that there is one
 	if err != nil {
 		return nil, err
 	}

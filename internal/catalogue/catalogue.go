@@ -92,7 +92,7 @@ func Register(ctx context.Context, db kv.DB, name string, kind queue.Kind) error
 }
 
 // Find returns what a name stands for, by its entry or else by the items that another program has
-// written. The error is an queue.ErrNoQueue if there is neither, or an queue.ErrFormat if the store was written by a newer version.
+// written. The error is a queue.ErrNoQueue if there is neither, or a queue.ErrFormat if the store was written by a newer version.
 func Find(r kv.Reader, name string) (layout.Info, error) {
 	if err := layout.CheckName(name); err != nil {
 		return layout.Info{}, err

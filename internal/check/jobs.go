@@ -7,6 +7,7 @@ import (
 	"github.com/conq-go/conq/internal/jobs"
 	"github.com/conq-go/conq/internal/outcome"
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/queue"
 )
 
 // checkedJobs is a work queue under check.
@@ -45,7 +46,7 @@ func (l *look) findable(u *unit, pair kv.KeyValue) error {
 // jobProblem makes a finding of what is wrong with a key.
 func (l *look) jobProblem(u *unit, name string, p *jobs.Problem, err error) error {
 	switch {
-	case errors.Is(err, jobs.ErrCorrupt):
+	case errors.Is(err, queue.ErrCorrupt):
 		u.add(Finding{Kind: FindingJob, Queue: name, Text: err.Error(), once: true})
 		return nil
 	case err != nil || p == nil:

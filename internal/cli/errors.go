@@ -120,7 +120,7 @@ var hints = []struct {
 	{conq.ErrDecode, "it stays in the queue; --codec bytes takes it as it is"},
 	{conq.ErrFormat, "use a newer conq"},
 	{kv.ErrReadOnly, ""}, // so does this
-	{embedded.ErrFull, ""},
+	{kv.ErrFull, ""},
 	{syscall.ECONNREFUSED, "conq serve has to run there"},
 	{syscall.EROFS, "the store needs a place that can be written to"},
 	{fs.ErrPermission, "the user that runs conq must be able to write there"},

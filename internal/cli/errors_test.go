@@ -23,7 +23,7 @@ func TestAdviceOnce(t *testing.T) {
 		want string
 	}{
 		{full, "write LOCK: no space left on device; the disk has no space, or no inodes, left: make room, then run this again"},
-		{fmt.Errorf("%w: %w", full, embedded.ErrFull),
+		{fmt.Errorf("%w: %w", full, kv.ErrFull),
 			"write LOCK: no space left on device: free some space, or inodes if those are used up, and try again"},
 		{denied, "open LOCK: permission denied; the user that runs conq must be able to write there"},
 		{fmt.Errorf("%w: %w: this process must be able to write to the directory", kv.ErrReadOnly, denied),

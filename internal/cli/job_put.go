@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/memory"
 	"github.com/conq-go/conq/work"
 	"github.com/spf13/cobra"
@@ -115,7 +116,7 @@ type jobTarget struct {
 
 // usage makes a wrong use of the command of an argument that is out of its bounds.
 func usage(err error) error {
-	if errors.Is(err, work.ErrInvalid) {
+	if errors.Is(err, kv.ErrInvalid) {
 		return usagef("%w", err)
 	}
 	return err

@@ -63,8 +63,8 @@ func (l local) open(_ context.Context, name string, kind conq.Kind) (anyqueue.Qu
 	return openQueue(l.db, kind, name, l.app.itemCodec(), ends{})
 }
 
-func (l local) jobs(_ context.Context, name string, codec conq.Codec[[]byte], lease time.Duration) (jobQueue, error) {
-	q, err := work.Open(context.Background(), l.db, name, codec)
+func (l local) jobs(ctx context.Context, name string, codec conq.Codec[[]byte], lease time.Duration) (jobQueue, error) {
+	q, err := work.Open(ctx, l.db, name, codec)
 	return localJobs{q, work.ReserveOptions{Lease: lease}}, err
 }
 
@@ -74,12 +74,12 @@ type localJobs struct {
 	reserve work.ReserveOptions
 }
 
-func (q localJobs) ReserveN(ctx context.Context, n int) ([]*work.Lease[[]byte], error) {
-	return q.ReserveWith(ctx, n, q.reserve)
+func (q localJobs) ReserveN(ctx context.Context, n int, _ ...work.ReserveOptions) ([]*work.Lease[[]byte], error) {
+	return q.Queue.ReserveN(ctx, n, q.reserve)
 }
 
-func (q localJobs) TryReserve(ctx context.Context, n int) ([]*work.Lease[[]byte], error) {
-	return q.TryReserveWith(ctx, n, q.reserve)
+func (q localJobs) ReserveWaitN(ctx context.Context, n int, _ ...work.ReserveOptions) ([]*work.Lease[[]byte], error) {
+	return q.Queue.ReserveWaitN(ctx, n, q.reserve)
 }
 
 // move moves the bytes of items as they are, whatever their codec.

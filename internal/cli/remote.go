@@ -13,7 +13,6 @@ import (
 	"github.com/conq-go/conq/client"
 	"github.com/conq-go/conq/internal/anyqueue"
 	"github.com/conq-go/conq/kv"
-	"github.com/conq-go/conq/work"
 )
 
 // serverHelp is part of the help of the command.
@@ -97,17 +96,8 @@ func (r remote) open(ctx context.Context, name string, kind conq.Kind) (anyqueue
 	return anyqueue.OfPriority(q), err
 }
 
-// remoteJobs is a work queue of a server.
-type remoteJobs struct{ *client.WorkQueue[[]byte] }
-
-// BuryAll has the server's reason.
-func (q remoteJobs) BuryAll(ctx context.Context, f work.Filter, _ string, progress func(int)) (int, error) {
-	return q.WorkQueue.BuryAll(ctx, f, progress)
-}
-
 func (r remote) jobs(ctx context.Context, name string, codec conq.Codec[[]byte], lease time.Duration) (jobQueue, error) {
-	q, err := client.OpenWork(ctx, r.c, name, codec, client.WorkOptions{Lease: lease})
-	return remoteJobs{q}, err
+	return client.OpenWork(ctx, r.c, name, codec, client.WorkOptions{Lease: lease})
 }
 
 // takeFromServer takes what there is on a server, or comes, and prints it. Each batch is gone when it arrives.

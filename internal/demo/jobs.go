@@ -119,28 +119,28 @@ func (p *jobsPhase) consume(ctx context.Context, q *work.Queue[[]byte], worker i
 	defer func() { err = cmp.Or(err, w.end(ctx)) }()
 	random := rand.New(rand.NewPCG(p.config.Seed, uint64(worker)))
 	for p.wanted() {
-		leases, err := q.TryReserve(ctx, 1)
-		if err != nil {
-			return err
-		}
-		if len(leases) == 0 {
+		lease, err := q.Reserve(ctx)
+		if errors.Is(err, conq.ErrEmpty) {
 			if err := wait(ctx); err != nil {
 				return err
 			}
 			continue
 		}
+		if err != nil {
+			return err
+		}
 		call := p.meter.Elapsed()
-		p.hold(leases[0])
+		p.hold(lease)
 		if n := p.taken.Add(1); n%killEvery == firstKill && n/killEvery < mostKilled {
-			if w, err = p.kill(w, leases[0], random); err != nil {
+			if w, err = p.kill(w, lease, random); err != nil {
 				return err
 			}
 			continue
 		}
-		if err := w.do(ctx, leases[0].Value); err != nil {
+		if err := w.do(ctx, lease.Value); err != nil {
 			return err
 		}
-		done, err := p.ack(ctx, leases[0])
+		done, err := p.ack(ctx, lease)
 		if err != nil {
 			return err
 		}
@@ -220,7 +220,7 @@ func (p *jobsPhase) drain(ctx context.Context, db kv.DB) (err error) {
 		if err != nil || n == 0 {
 			return err
 		}
-		leases, err := q.ReserveN(ctx, some)
+		leases, err := q.ReserveWaitN(ctx, some)
 		if err != nil {
 			return err
 		}

@@ -34,7 +34,7 @@ func put(t testkit.TB, q *work.Queue[string], value string, job ...work.Job) wor
 
 func reserve(t testkit.TB, q *work.Queue[string]) *work.Lease[string] {
 	t.Helper()
-	leases, err := q.TryReserve(context.Background(), 1)
+	leases, err := q.ReserveN(context.Background(), 1)
 	testkit.NoError(t, err)
 	testkit.Equal(t, "leases", len(leases), 1)
 	return leases[0]
@@ -136,7 +136,7 @@ func TestDumpWorkQueue(t *testing.T) {
 		testkit.NoError(t, q.Resume(t.Context()))
 		var order []string
 		for {
-			leases, err := q.TryReserve(t.Context(), 1)
+			leases, err := q.ReserveN(t.Context(), 1)
 			testkit.NoError(t, err)
 			if len(leases) == 0 {
 				break
@@ -260,7 +260,7 @@ func TestLoadWakesWorkers(t *testing.T) {
 		worker := openWork(t, dbs[0], work.Options{})
 		got := make(chan string)
 		go func() {
-			l, err := worker.Reserve(context.Background())
+			l, err := worker.ReserveWait(context.Background())
 			got <- fmt.Sprint(l.Value, err)
 		}()
 		loadAll(t, dbs[1], dump, conq.LoadOptions{})
@@ -324,7 +324,7 @@ func TestDumpWorkQueueWhileChanging(t *testing.T) {
 		isSound(t, to)
 		q := openWork(t, to, work.Options{})
 		for leases := 1; leases > 0; {
-			all, err := q.TryReserve(t.Context(), 100)
+			all, err := q.ReserveN(t.Context(), 100)
 			testkit.NoError(t, err)
 			for _, l := range all {
 				delete(left, l.Value)

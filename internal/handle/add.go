@@ -172,7 +172,7 @@ func (b *addBatch) live(tx kv.Tx) bool {
 // mayBeOfOne tells whether an error of a transaction may be due to one of the calls that shared it: all of them are too
 // large together, or one adds to a priority that is full or whose last key is not an item's.
 func mayBeOfOne(err error) bool {
-	return errors.Is(err, kv.ErrTooLarge) || errors.Is(err, recipe.ErrFull) || errors.Is(err, types.ErrDecode)
+	return errors.Is(err, kv.ErrTooLarge) || errors.Is(err, recipe.ErrNoIndex) || errors.Is(err, types.ErrDecode)
 }
 
 func (a *adder) transact(ctx context.Context, b *addBatch) error {

@@ -284,7 +284,7 @@ func TestCloseGivesUp(t *testing.T) {
 
 // A queue that was never opened can't be closed.
 func TestCloseUnopened(t *testing.T) {
-	const unopened = "conq: queue was not opened: use OpenQueue or OpenPriorityQueue: kv: invalid argument"
+	const unopened = "conq: queue was not opened: use OpenQueue or OpenPriorityQueue: invalid argument"
 	testkit.Equal(t, "error", new(conq.Queue[string]).Close().Error(), unopened)
 	testkit.Equal(t, "error", new(conq.PriorityQueue[string]).Close().Error(), unopened)
 }

@@ -300,7 +300,7 @@ func TestCombinedBadPriority(t *testing.T) {
 			calls[i] = async(func() error { return p.Push(t.Context(), fmt.Sprint(i), int64(i%3)) })
 		}
 		release()
-		wants := []error{nil, recipe.ErrFull, conq.ErrDecode, nil, recipe.ErrFull}
+		wants := []error{nil, recipe.ErrNoIndex, conq.ErrDecode, nil, recipe.ErrNoIndex}
 		for i, done := range calls {
 			err := <-done
 			if wants[i] == nil {

@@ -190,7 +190,7 @@ func (q *queue) foreign(err error) error {
 	switch {
 	case errors.Is(err, recipe.ErrKey):
 		return fmt.Errorf("%w: queue %q: %w", types.ErrDecode, q.name, err)
-	case errors.Is(err, recipe.ErrFull), errors.Is(err, recipe.ErrRandom):
+	case errors.Is(err, recipe.ErrNoIndex), errors.Is(err, recipe.ErrRandom):
 		return fmt.Errorf("conq: queue %q: %w", q.name, err)
 	}
 	return err

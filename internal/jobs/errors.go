@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/queue"
 )
 
 var (
@@ -22,24 +22,13 @@ var (
 
 	// ErrChanged means that the settings are no longer those that a change of them began with.
 	ErrChanged = errors.New("the settings were changed meanwhile")
-
-	// ErrInvalid means that an argument is not allowed. It matches kv.ErrInvalid, too.
-	ErrInvalid error = invalid{}
-
-	// ErrCorrupt means that what is stored is not what this package writes.
-	ErrCorrupt = errors.New("corrupt work queue")
 )
 
-type invalid struct{}
-
-func (invalid) Error() string        { return "invalid argument" }
-func (invalid) Is(target error) bool { return target == kv.ErrInvalid }
-
 func corrupt(key []byte, format string, args ...any) error {
-	return fmt.Errorf("%w: key %.200x: %s", ErrCorrupt, key, fmt.Sprintf(format, args...))
+	return fmt.Errorf("%w: key %.200x: %s", queue.ErrCorrupt, key, fmt.Sprintf(format, args...))
 }
 
-func isCorrupt(err error) bool { return errors.Is(err, ErrCorrupt) }
+func isCorrupt(err error) bool { return errors.Is(err, queue.ErrCorrupt) }
 
 // nonCorrupt is err unless it is about what is stored.
 func nonCorrupt(err error) error {

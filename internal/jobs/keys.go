@@ -44,7 +44,7 @@ func ParseState(name string) (State, error) {
 			return state, nil
 		}
 	}
-	return 0, fmt.Errorf("%w: there is no state %q: it can be ready, scheduled, leased, blocked, dead or done", ErrInvalid, name)
+	return 0, fmt.Errorf("%w: there is no state %q: it can be ready, scheduled, leased, blocked, dead or done", kv.ErrInvalid, name)
 }
 
 // keys makes the keys of one queue.

@@ -37,7 +37,7 @@ func (q *Queue) List(r kv.Reader, f Filter, after []byte, scan int, found func(*
 	}
 	if after != nil {
 		if !over.Contains(after) {
-			return nil, 0, fmt.Errorf("%w: %.60q is not where a page of these jobs ended", ErrInvalid, after)
+			return nil, 0, fmt.Errorf("%w: %.60q is not where a page of these jobs ended", kv.ErrInvalid, after)
 		}
 		if f.Reverse {
 			over.End = after

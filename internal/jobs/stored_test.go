@@ -11,6 +11,7 @@ import (
 
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/memory"
+	"github.com/conq-go/conq/queue"
 	"github.com/conq-go/conq/tuple"
 )
 
@@ -130,7 +131,7 @@ func verbsOf(q *Queue) map[string]func(kv.Tx) error {
 // tell has a test fail of an error that does not say what is wrong with what is stored.
 func tell(t *testing.T, verb string, pair kv.KeyValue, err error) {
 	t.Helper()
-	for _, known := range []error{nil, ErrCorrupt, ErrNotFound, ErrState, ErrLeaseLost, ErrDuplicate} {
+	for _, known := range []error{nil, queue.ErrCorrupt, ErrNotFound, ErrState, ErrLeaseLost, ErrDuplicate} {
 		if errors.Is(err, known) {
 			return
 		}

@@ -203,7 +203,7 @@ func (q *Queue) Kick(tx kv.Tx, id, now int64) error {
 	return q.again(tx, j, now, 0)
 }
 
-// Usable returns an ErrCorrupt if a verb on a job would come upon what can't be read, beside the job and its claim, or nil.
+// Usable returns an queue.ErrCorrupt if a verb on a job would come upon what can't be read, beside the job and its claim, or nil.
 func (q *Queue) Usable(r kv.Reader, j *Job) error {
 	if j.Key == "" {
 		return nil

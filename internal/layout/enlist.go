@@ -44,7 +44,7 @@ func (e *Entry) Prefetch(tx kv.Tx) {
 	}
 }
 
-// Check returns an queue.ErrKind if the name is another queue's by now. It conflicts with deletion alone.
+// Check returns a queue.ErrKind if the name is another queue's by now. It conflicts with deletion alone.
 func (e *Entry) Check(r kv.Reader) error {
 	value, err := e.read(r)
 	if err != nil || value == nil || bytes.Equal(value, e.value) {
@@ -68,7 +68,7 @@ func (e *Entry) refuse(value []byte) error {
 // Enlist makes sure that the catalogue has the queue once tx has committed: it may have been deleted since its handle was opened. So
 // each transaction that adds to a queue calls it. It conflicts with deletion alone.
 //
-// The error is an queue.ErrKind if the name is another queue's by now, an queue.ErrDeleting while it is being deleted, or a
+// The error is a queue.ErrKind if the name is another queue's by now, a queue.ErrDeleting while it is being deleted, or a
 // kv.ErrCommitUnknown if the queue was deleted while it was unknown whether an earlier attempt has committed: what tells that is
 // deleted, too.
 func (e *Entry) Enlist(tx kv.Tx) error {

@@ -91,18 +91,15 @@ func (q workQueue) put(ctx context.Context, all []item) error {
 }
 
 func (q workQueue) take(ctx context.Context) error {
-	leases, err := q.TryReserve(ctx, 1)
+	lease, err := q.Reserve(ctx)
 	if err != nil {
 		return err
 	}
-	if len(leases) == 0 {
-		return conq.ErrEmpty
-	}
-	return leases[0].Ack(ctx)
+	return lease.Ack(ctx)
 }
 
 func (q workQueue) takeWait(ctx context.Context) error {
-	lease, err := q.Reserve(ctx)
+	lease, err := q.ReserveWait(ctx)
 	if err != nil {
 		return err
 	}

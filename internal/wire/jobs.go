@@ -237,10 +237,11 @@ type Task struct {
 
 // Bulk begins a Task.
 type Bulk struct {
-	Do string `json:"do" enum:"retry,kick,delete,cancel,bury,reprioritise" doc:"What to do to each job. Retry is kick for dead jobs only."`
+	Do string `json:"do" enum:"retry,kick,delete,cancel,bury,reprioritise,end-leases,count" doc:"What to do to each job. Retry is kick for dead jobs only; count changes nothing."`
 	Filter
-	All      bool  `json:"all,omitempty" doc:"It has to be true if there is no condition, so that all jobs are meant."`
-	Priority int64 `json:"priority,omitempty" doc:"Of reprioritise."`
+	All      bool   `json:"all,omitempty" doc:"It has to be true if there is no condition, so that all jobs are meant."`
+	Priority int64  `json:"priority,omitempty" doc:"Of reprioritise."`
+	Reason   string `json:"reason,omitempty" doc:"Of bury. Default: buried by an operator."`
 }
 
 // Periodic is a job that is put again and again.

@@ -31,7 +31,7 @@ func SettingsOf(s work.Settings, version int64) Settings {
 	}
 }
 
-// Settings returns them, and the version that they are a change of, or -1 for any. What is wrong is a work.ErrInvalid.
+// Settings returns them, and the version that they are a change of, or -1 for any. What is wrong is a kv.ErrInvalid.
 func (s *Settings) Settings() (of work.Settings, version int64, err error) {
 	of = work.Settings{
 		Lease: s.Lease.Duration, MaxAttempts: s.MaxAttempts, KeyLimit: s.KeyLimit, Concurrency: s.Concurrency, Keep: s.Keep.Duration,

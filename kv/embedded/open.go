@@ -140,7 +140,7 @@ func open(ctx context.Context, dir string, o Options) (*DB, error) {
 func plain(err error) error {
 	switch {
 	case vfs.IsNoSpaceError(err), errors.Is(err, syscall.EDQUOT): // or the user may have no more of it
-		return fmt.Errorf("%w: %w", err, ErrFull)
+		return fmt.Errorf("%w: %w", err, kv.ErrFull)
 	case errors.Is(err, os.ErrPermission), errors.Is(err, syscall.EROFS):
 		return fmt.Errorf("%w: %w: this process must be able to write to the directory", kv.ErrReadOnly, err)
 	}

@@ -271,8 +271,8 @@ func TestOpenFullDisk(t *testing.T) {
 		}
 		db, err := Open(t.Context(), "store", Options{FS: &roomy{fs, wal.Spare}})
 		if !spare {
-			if !errors.Is(err, ErrFull) {
-				t.Errorf("without anything to remove: %v, want ErrFull", err)
+			if !errors.Is(err, kv.ErrFull) {
+				t.Errorf("without anything to remove: %v, want kv.ErrFull", err)
 			}
 			continue
 		}
@@ -331,7 +331,7 @@ func TestLockWaits(t *testing.T) {
 // A disk is full for a user whose quota is used up.
 func TestFull(t *testing.T) {
 	for _, errno := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT} {
-		if err := plain(&os.PathError{Op: "write", Path: "f", Err: errno}); !errors.Is(err, ErrFull) || !errors.Is(err, errno) {
+		if err := plain(&os.PathError{Op: "write", Path: "f", Err: errno}); !errors.Is(err, kv.ErrFull) || !errors.Is(err, errno) {
 			t.Errorf("%v: %v", errno, err)
 		}
 	}

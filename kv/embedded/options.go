@@ -54,10 +54,6 @@ var ErrFailed = kv.ErrFailed
 // ErrInUse means that another process, or another DB of this one, has the store open.
 var ErrInUse = errors.New("store is in use")
 
-// ErrFull means that the disk is full: it has no space, or no inodes, for which systems have one
-// error. It comes with that.
-var ErrFull = kv.ErrFull
-
 // Options are the choices for a store. The zero value is a safe default.
 type Options struct {
 	// Durability is what an acknowledgement promises. It is a choice of each

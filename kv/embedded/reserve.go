@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/embedded/internal/wal"
 	"github.com/conq-go/conq/kv/internal/overlay"
 )
@@ -19,7 +20,7 @@ const (
 )
 
 // errNoReserve is what a transaction gets that would use up the room that is left for removals.
-var errNoReserve = fmt.Errorf("embedded: the disk is full: fewer than %d MB are free, and until they are the store only gives out items: %w", 2*reserveSize>>20, ErrFull)
+var errNoReserve = fmt.Errorf("embedded: the disk is full: fewer than %d MB are free, and until they are the store only gives out items: %w", 2*reserveSize>>20, kv.ErrFull)
 
 // openInReserve opens the store, and if the disk is full does so once more with the room of the
 // files that hold nothing.
@@ -28,7 +29,7 @@ func openInReserve(dir string, o Options, open func() error) error {
 		removeReserve(o.FS, dir)
 	}
 	err := open()
-	if err == nil || !errors.Is(plain(err), ErrFull) {
+	if err == nil || !errors.Is(plain(err), kv.ErrFull) {
 		return err
 	}
 	if removeReserve(o.FS, dir) {
@@ -64,7 +65,7 @@ func makeReserve(fs vfs.FS, dir string) bool {
 	if err != nil {
 		_ = fs.Remove(path)
 	}
-	return !errors.Is(plain(err), ErrFull)
+	return !errors.Is(plain(err), kv.ErrFull)
 }
 
 // fits returns errNoReserve if the disk is full and the transaction adds more keys than it removes.

@@ -147,7 +147,7 @@ func TestFullDisk(t *testing.T) {
 				break
 			}
 		}
-		if !errors.Is(err, ErrFull) || stored < 100 {
+		if !errors.Is(err, kv.ErrFull) || stored < 100 {
 			t.Fatalf("%d items, then %v", stored, err)
 		}
 		_ = db.Close()
@@ -157,7 +157,7 @@ func TestFullDisk(t *testing.T) {
 			t.Fatalf("the full store does not open: %v", err)
 		}
 		defer func() { db.Close() }()
-		if err := setOne(db, []byte("one more"), []byte("x")); !errors.Is(err, ErrFull) {
+		if err := setOne(db, []byte("one more"), []byte("x")); !errors.Is(err, kv.ErrFull) {
 			t.Errorf("a full store takes an item: %v", err)
 		}
 		mustTransact(t, db, func(tx kv.Tx) { // what adds no more than it removes is let through
@@ -191,7 +191,7 @@ func (d *smallDisk) room() uint64 {
 func TestSmallDisk(t *testing.T) {
 	db := mustOpen(t, "store", Options{FS: newSmallDisk(20 << 20)})
 	defer db.Close()
-	testkit.WantError(t, setOne(db, []byte("a"), nil), ErrFull, "fewer than 32 MB are free")
+	testkit.WantError(t, setOne(db, []byte("a"), nil), kv.ErrFull, "fewer than 32 MB are free")
 }
 
 // Who has the store open is only told: that it can't be written keeps nobody out.

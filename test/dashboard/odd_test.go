@@ -29,7 +29,7 @@ func TestOddNames(t *testing.T) {
 		must(t, q.Bury(ctx, id, strings.Repeat("e", 3000)))
 		_, err = q.Put(ctx, []byte("x"))
 		must(t, err)
-		_, err = q.Reserve(ctx)
+		_, err = q.ReserveWait(ctx)
 		must(t, err)
 		must(t, q.Every(ctx, strings.Repeat("p", 200), "@hourly", nil))
 		must(t, q.Close())

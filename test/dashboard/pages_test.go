@@ -129,7 +129,7 @@ func hostilePaths() []string {
 		text := escape(strings.ToValidUTF8(string(payload[:min(len(payload), 500)]), "?"))
 		paths = append(paths, "/jobs?q=evil&text="+text, "/do?do=retry&q=evil&state=dead&key="+text, "/?find="+text)
 	}
-	return append(paths, "/jobs?q=evil&holder="+escape(hostileHolder), "/do?do=endleases&q=evil&holder="+escape(hostileHolder),
+	return append(paths, "/jobs?q=evil&holder="+escape(hostileHolder), "/do?do=end-leases&q=evil&holder="+escape(hostileHolder),
 		"/do?do=runnow&q=evil&name="+escape(hostilePeriodic), "/do?do=remove&q=evil&name="+escape(hostilePeriodic))
 }
 

@@ -111,7 +111,7 @@ func (s *site) fill() {
 		"dial tcp 203.0.113.9:25: connect: connection refused",
 	}
 	for i := range 36 {
-		l, err := emails.Reserve(ctx)
+		l, err := emails.ReserveWait(ctx)
 		must(s.t, err)
 		if i%3 == 0 {
 			must(s.t, l.Ack(ctx))
@@ -124,7 +124,7 @@ func (s *site) fill() {
 		must(s.t, err)
 		must(s.t, emails.Bury(ctx, id, reasons[i%len(reasons)]))
 	}
-	_, err := emails.ReserveN(ctx, 7)
+	_, err := emails.ReserveWaitN(ctx, 7)
 	must(s.t, err)
 	must(s.t, emails.Every(ctx, "digest", "0 7 * * 1", []byte(`{"kind":"digest"}`)))
 	must(s.t, emails.Every(ctx, "bounces", "@every 15m", []byte(`{"kind":"bounces"}`)))
@@ -179,7 +179,7 @@ func (s *site) fillHostile() {
 	}
 	worker, err := work.Open(ctx, s.db, "evil", conq.Bytes(), work.Options{Holder: hostileHolder})
 	must(s.t, err)
-	_, err = worker.Reserve(ctx)
+	_, err = worker.ReserveWait(ctx)
 	must(s.t, err)
 	must(s.t, worker.Close())
 	q, err := conq.OpenQueue(ctx, s.db, "evil items", conq.Bytes())

@@ -119,7 +119,7 @@ func (c *cluster) jobsDone(t *testing.T, processes, workers int, order work.Orde
 
 func (n *jobCounts) work(ctx context.Context, t *testing.T, q *work.Queue[string]) {
 	for {
-		leases, err := q.TryReserve(ctx, 1)
+		leases, err := q.ReserveN(ctx, 1)
 		for _, l := range leases {
 			if err := l.Ack(context.WithoutCancel(ctx)); err != nil {
 				t.Error(err)

@@ -20,7 +20,7 @@ func TestManyWorkers(t *testing.T) {
 	c := startCluster(t, clusterOptions{})
 	o := c.options()
 	db := open(t, o)
-	q, err := work.Open(t.Context(), db, "jobs", conq.String(), work.Options{Settings: &work.Settings{Concurrency: 1000}, Findable: true})
+	q, err := work.Open(t.Context(), db, "jobs", conq.String(), work.Options{Settings: &work.Settings{Concurrency: 1000}})
 	testkit.NoError(t, err)
 	t.Cleanup(func() { testkit.Check(t, q.Close()) })
 	put := func(n int) {

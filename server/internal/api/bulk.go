@@ -22,11 +22,11 @@ func (a *api) startBulk(ctx context.Context, in *queueBody[wire.Bulk]) (wire.Tas
 	if err != nil {
 		return wire.Task{}, err
 	}
-	change := bulk.Change{Verb: bulk.Verb(in.Body.Do), Filter: filter, Priority: in.Body.Priority}
+	change := bulk.Change{Verb: bulk.Verb(in.Body.Do), Filter: filter, Priority: in.Body.Priority, Reason: in.Body.Reason}
 	if err := change.Check(); err != nil {
 		return wire.Task{}, err
 	}
-	if change.OfAll() && !in.Body.All {
+	if change.OfAll() && !in.Body.All && change.Verb != bulk.Count {
 		return wire.Task{}, huma.Error422UnprocessableEntity("it would be all jobs: give a condition, or all as true")
 	}
 	a.audit(ctx, "bulk "+in.Body.Do, in)

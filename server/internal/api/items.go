@@ -137,7 +137,7 @@ func (a *api) take(ctx context.Context, in *takeIn) (reply, error) {
 		return nil, err
 	}
 	taken, err := a.taken(ctx, in)
-	if err != nil && !errors.Is(err, conq.ErrEmpty) {
+	if err != nil {
 		return nil, err
 	}
 	return replyItems(format, in.Form, taken), nil
@@ -182,7 +182,11 @@ func takeWithin[T any](ctx context.Context, a *api, d, late time.Duration, now, 
 		return nil, huma.Error422UnprocessableEntity(fmt.Sprintf("wait is %v: it can be 0s to %v", d, maxWait))
 	}
 	if d == 0 {
-		return now(ctx)
+		got, err := now(ctx)
+		if errors.Is(err, conq.ErrEmpty) {
+			return nil, nil
+		}
+		return got, err
 	}
 	leave, err := a.enterWaiting()
 	if err != nil {

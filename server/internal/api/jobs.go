@@ -157,8 +157,8 @@ func (a *api) reserve(ctx context.Context, q *queues.Work, in *reserveIn) (reply
 	}
 	o := work.ReserveOptions{Lease: in.Lease.Duration, Holder: in.Holder}
 	leases, err := takeWithin(ctx, a, in.Wait.Duration, lateJobs,
-		func(ctx context.Context) ([]*lease, error) { return q.TryReserveWith(ctx, in.N, o) },
-		func(ctx context.Context) ([]*lease, error) { return q.ReserveWith(ctx, in.N, o) })
+		func(ctx context.Context) ([]*lease, error) { return q.ReserveN(ctx, in.N, o) },
+		func(ctx context.Context) ([]*lease, error) { return q.ReserveWaitN(ctx, in.N, o) })
 	if err != nil {
 		return nil, err
 	}

@@ -198,7 +198,7 @@ func TestReserveAndGo(t *testing.T) {
 	q, err := work.Open(t.Context(), f.db, "w", conq.Bytes())
 	testkit.NoError(t, err)
 	defer q.Close()
-	leases, err := q.TryReserve(t.Context(), 1)
+	leases, err := q.ReserveN(t.Context(), 1)
 	testkit.NoError(t, err)
 	testkit.WantError(t, release(ctx, leases), context.Canceled)
 	testkit.Equal(t, "job", f.job(1), "ready 0 0 []")

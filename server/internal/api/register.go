@@ -92,6 +92,7 @@ func (a *api) registerOperators() {
 	const path, job, periodic = "/v1/jobs/{q}", "/v1/jobs/{q}/{id}", "/v1/jobs/{q}/periodic/{name}"
 	a.addJobVerb("kick", request(admin, "kick-job", post, job+"/kick", "Make a dead or scheduled job ready now"), (*queues.Work).Kick)
 	a.addJobVerb("cancel", request(admin, "cancel-job", post, job+"/cancel", "Make a job dead", "One that is leased may still be acknowledged."), (*queues.Work).Cancel)
+	a.addJobVerb("end lease", request(admin, "end-lease", post, job+"/end-lease", "End the lease of a job as if it had expired", "The job is ready again, or dead if this was its last attempt."), (*queues.Work).EndLease)
 	addOperator(a, "reprioritise", request(admin, "change-job", patch, job, "Give a job another priority"), a.patchJob)
 	a.addJobVerb("delete", request(admin, "delete-job", http.MethodDelete, job, "Remove a job", "A worker that holds it has lost its lease."), (*queues.Work).Delete)
 	const bulk = path + "/bulk"

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/conq-go/conq/internal/tubeverbs"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/server/internal/queues"
 	"github.com/conq-go/conq/work"
@@ -137,7 +138,7 @@ func (c *conn) find(id uint64, f func(string, *queues.Work) error) error {
 		if q == nil {
 			return work.ErrNotFound
 		}
-		if err := q.Reclaim(c.ctx); err != nil {
+		if err := q.Sweep(c.ctx); err != nil {
 			return err
 		}
 		return f(name, q)
@@ -153,7 +154,7 @@ func (c *conn) nameFor(id work.ID) (string, error) {
 	for _, t := range c.watched {
 		first = append(first, t.name)
 	}
-	return work.Find(c.ctx, c.s.tubes.set.DB(), id, first...)
+	return tubeverbs.Find(c.ctx, c.s.tubes.set.DB(), int64(id), first...)
 }
 
 func (c *conn) delete(cmd command) error {
@@ -168,7 +169,7 @@ func (c *conn) delete(cmd command) error {
 		}
 	}
 	return c.find(cmd.id, func(name string, q *queues.Work) error {
-		if err := q.DeleteFree(c.ctx, work.ID(cmd.id)); err != nil {
+		if err := verbsOf(q).DeleteFree(c.ctx, work.ID(cmd.id)); err != nil {
 			return err
 		}
 		return c.deleted(name)
@@ -195,11 +196,11 @@ func (c *conn) touch(cmd command) error {
 }
 
 func (c *conn) releaseJob(cmd command) error {
-	return c.endHeld(cmd, "RELEASED", func(h *held) error { return h.ReleaseInPlace(c.ctx, cmd.delay, int64(cmd.priority)) })
+	return c.endHeld(cmd, "RELEASED", func(h *held) error { return ofLeases.ReleaseInPlace(c.ctx, h.Lease, cmd.delay, int64(cmd.priority)) })
 }
 
 func (c *conn) bury(cmd command) error {
-	return c.endHeld(cmd, "BURIED", func(h *held) error { return h.BuryAs(c.ctx, "buried", int64(cmd.priority)) })
+	return c.endHeld(cmd, "BURIED", func(h *held) error { return ofLeases.BuryAs(c.ctx, h.Lease, "buried", int64(cmd.priority)) })
 }
 
 // endHeld ends the lease of a job that the connection holds.
@@ -258,10 +259,10 @@ var errConnectionEnded = errors.New("the connection that held it has ended")
 func (c *conn) kick(cmd command) error {
 	n := 0
 	err := c.s.tubes.with(c.ctx, c.used.name, func(q *queues.Work) (err error) {
-		if err := q.Reclaim(c.ctx); err != nil {
+		if err := q.Sweep(c.ctx); err != nil {
 			return err
 		}
-		n, err = q.KickFirst(c.ctx, int(min(cmd.n, math.MaxInt32)))
+		n, err = verbsOf(q).KickFirst(c.ctx, int(min(cmd.n, math.MaxInt32)))
 		return err
 	})
 	if err != nil {

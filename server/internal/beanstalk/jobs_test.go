@@ -354,14 +354,13 @@ func TestDelay(t *testing.T) {
 	})
 }
 
-// A job is found by its id alone in tubes that the connection neither uses nor watches, also one that another program has put, with or
-// without work.Options.Findable. A job that this protocol puts has no key for that.
+// A job is found by its id alone in tubes that the connection neither uses nor watches, also one that another program has put. A job that this protocol puts has no key for that.
 func TestFoundByIDAlone(t *testing.T) {
 	inWorld(t, Options{}, func(w *world) {
 		c := w.dial()
 		defer c.close()
-		for i, findable := range []bool{false, true} {
-			q, err := work.Open(t.Context(), w.set.DB(), fmt.Sprint("tube", i), conq.Bytes(), work.Options{Findable: findable})
+		for i := range 2 {
+			q, err := work.Open(t.Context(), w.set.DB(), fmt.Sprint("tube", i), conq.Bytes())
 			testkit.NoError(t, err)
 			id, err := q.Put(w.t.Context(), []byte("x"))
 			testkit.NoError(t, err)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/internal/batch"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/server/internal/queues"
@@ -31,7 +32,7 @@ func (c *conn) reserveJob(cmd command) error {
 	}
 	return c.find(cmd.id, func(_ string, q *queues.Work) error {
 		c.worker.Store(true)
-		l, err := q.ReserveIDWith(c.ctx, work.ID(cmd.id), c.lease)
+		l, err := verbsOf(q).ReserveID(c.ctx, work.ID(cmd.id), c.lease)
 		if err != nil {
 			return err
 		}
@@ -150,11 +151,11 @@ func (c *conn) take(until time.Time, atOnce bool) (*work.Lease[[]byte], error) {
 	if err != nil || !open {
 		return nil, err
 	}
-	got, err := c.source.TryReserveWith(c.ctx, 1, c.lease)
-	if err != nil || len(got) == 0 {
-		return nil, err
+	got, err := c.source.Reserve(c.ctx, c.lease)
+	if errors.Is(err, conq.ErrEmpty) {
+		return nil, nil
 	}
-	return got[0], nil
+	return got, err
 }
 
 // prepare sets the source, and tells whether there is a tube that is not paused, and when one more is not.
@@ -204,11 +205,7 @@ func (c *conn) wait(until time.Time) (l *work.Lease[[]byte], err error) {
 	defer c.s.counts.waiting.Add(-1)
 	defer c.watchInput(func() { cancel(errGone) })()
 	if open {
-		got, err := c.source.ReserveWith(batch.Softly(ctx, c.ctx, lateJob), 1, c.lease)
-		if err != nil {
-			return nil, err
-		}
-		return got[0], nil
+		return c.source.ReserveWait(batch.Softly(ctx, c.ctx, lateJob), c.lease)
 	}
 	<-ctx.Done()
 	return nil, context.Cause(ctx)

@@ -78,7 +78,7 @@ func peekFirst(state work.State) func(*conn, command) error {
 	return func(c *conn, _ command) error {
 		var first []*work.Info[[]byte]
 		err := c.s.tubes.with(c.ctx, c.used.name, func(q *queues.Work) (err error) {
-			if err := q.Reclaim(c.ctx); err != nil {
+			if err := q.Sweep(c.ctx); err != nil {
 				return err
 			}
 			first, _, err = q.Page(c.ctx, work.Filter{State: state}, nil, 1)
@@ -140,14 +140,14 @@ func (n *jobCounts) fields() []field {
 
 // count adds the jobs of a queue, after what is due there is done.
 func (n *jobCounts) count(ctx context.Context, q *queues.Work) error {
-	if err := q.Reclaim(ctx); err != nil {
+	if err := q.Sweep(ctx); err != nil {
 		return err
 	}
 	s, err := q.Stats(ctx)
 	if err != nil {
 		return err
 	}
-	below, err := q.ReadyBelow(ctx, urgent, countUrgent)
+	below, err := verbsOf(q).ReadyBelow(ctx, urgent, countUrgent)
 	if err != nil {
 		return err
 	}

@@ -41,8 +41,8 @@ type tube struct {
 
 // source is what jobs are reserved from.
 type source interface {
-	ReserveWith(ctx context.Context, n int, o work.ReserveOptions) ([]*work.Lease[[]byte], error)
-	TryReserveWith(ctx context.Context, n int, o work.ReserveOptions) ([]*work.Lease[[]byte], error)
+	Reserve(ctx context.Context, o ...work.ReserveOptions) (*work.Lease[[]byte], error)
+	ReserveWait(ctx context.Context, o ...work.ReserveOptions) (*work.Lease[[]byte], error)
 }
 
 // union is one of tubes that connections watch.

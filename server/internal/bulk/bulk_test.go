@@ -8,6 +8,7 @@ import (
 
 	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/internal/testkit"
+	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/memory"
 	"github.com/conq-go/conq/server/internal/queues"
 	"github.com/conq-go/conq/work"
@@ -72,8 +73,8 @@ func TestJobsErrors(t *testing.T) {
 		change Change
 		want   error
 	}{
-		{"q", Change{Verb: "eat"}, work.ErrInvalid},
-		{"q", Change{Verb: Retry, Filter: work.Filter{State: work.Ready}}, work.ErrInvalid},
+		{"q", Change{Verb: "eat"}, kv.ErrInvalid},
+		{"q", Change{Verb: Retry, Filter: work.Filter{State: work.Ready}}, kv.ErrInvalid},
 		{"none", Change{Verb: Kick}, conq.ErrNoQueue},
 	} {
 		if _, err := tasks.Jobs(t.Context(), set, Status{Queue: c.queue, By: "me"}, c.change); !errors.Is(err, c.want) {

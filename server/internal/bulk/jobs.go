@@ -1,9 +1,11 @@
 package bulk
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
+	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/server/internal/queues"
 	"github.com/conq-go/conq/work"
 )
@@ -19,7 +21,8 @@ const (
 	Cancel       Verb = "cancel"
 	Bury         Verb = "bury"
 	Reprioritise Verb = "reprioritise"
-	EndLeases    Verb = "endleases"
+	EndLeases    Verb = "end-leases"
+	Count        Verb = "count" // changes nothing
 )
 
 const buriedText = "buried by an operator"
@@ -28,22 +31,25 @@ const buriedText = "buried by an operator"
 type Change struct {
 	Verb     Verb
 	Filter   work.Filter
-	Priority int64 // of Reprioritise
+	Priority int64  // of Reprioritise
+	Reason   string // of Bury; "" is that an operator did it
 }
 
 var verbs = map[Verb]func(q *queues.Work, ctx context.Context, f work.Filter, progress func(int)) (int, error){
 	Retry: (*queues.Work).KickAll, Kick: (*queues.Work).KickAll, Delete: (*queues.Work).DeleteAll, Cancel: (*queues.Work).CancelAll,
-	EndLeases: (*queues.Work).EndLeases,
-	Bury: func(q *queues.Work, ctx context.Context, f work.Filter, progress func(int)) (int, error) {
-		return q.BuryAll(ctx, f, buriedText, progress)
-	},
+	EndLeases:    (*queues.Work).EndLeases,
+	Count:        (*queues.Work).Count,
+	Bury:         nil, // has a reason
 	Reprioritise: nil, // has a priority
 }
 
 // do carries a change out.
 func (c Change) do(ctx context.Context, q *queues.Work, progress func(int)) (int, error) {
-	if c.Verb == Reprioritise {
+	switch c.Verb {
+	case Reprioritise:
 		return q.ReprioritiseAll(ctx, c.Filter, c.Priority, progress)
+	case Bury:
+		return q.BuryAll(ctx, c.Filter, cmp.Or(c.Reason, buriedText), progress)
 	}
 	return verbs[c.Verb](q, ctx, c.Filter, progress)
 }
@@ -51,11 +57,11 @@ func (c Change) do(ctx context.Context, q *queues.Work, progress func(int)) (int
 // Check returns what is wrong with a change, and completes it.
 func (c *Change) Check() error {
 	if _, known := verbs[c.Verb]; !known {
-		return fmt.Errorf("%w: %.40q can't be done to jobs: it is retry, kick, delete, cancel, bury, reprioritise or endleases", work.ErrInvalid, c.Verb)
+		return fmt.Errorf("%w: %.40q can't be done to jobs: it is retry, kick, delete, cancel, bury, reprioritise, end-leases or count", kv.ErrInvalid, c.Verb)
 	}
 	if c.Verb == Retry {
 		if c.Filter.State != 0 && c.Filter.State != work.Dead {
-			return fmt.Errorf("%w: %v jobs can't be retried: only dead ones; kick makes scheduled ones ready, too", work.ErrInvalid, c.Filter.State)
+			return fmt.Errorf("%w: %v jobs can't be retried: only dead ones; kick makes scheduled ones ready, too", kv.ErrInvalid, c.Filter.State)
 		}
 		c.Filter.State = work.Dead
 	}

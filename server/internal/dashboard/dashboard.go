@@ -137,7 +137,7 @@ var problems = []struct {
 	{conq.ErrKind, http.StatusConflict, "Another kind of queue", ""},
 	{conq.ErrName, http.StatusUnprocessableEntity, "Not a name", ""},
 	{work.ErrState, http.StatusConflict, "Not in this state", "Load the page again to see how it is now."},
-	{work.ErrInvalid, http.StatusUnprocessableEntity, "Not possible", ""},
+	{kv.ErrInvalid, http.StatusUnprocessableEntity, "Not possible", ""},
 	{kv.ErrTooLarge, http.StatusRequestEntityTooLarge, "Too large", ""},
 	{kv.ErrClosed, http.StatusServiceUnavailable, "The store is closed", "The server is stopping, or its disk has failed: see its log."},
 	{context.DeadlineExceeded, http.StatusServiceUnavailable, "It took too long", "Try again; a cluster may be unreachable."},

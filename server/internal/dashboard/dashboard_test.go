@@ -170,10 +170,10 @@ func (s *site) fill() {
 			testkit.NoError(t, q.Bury(ctx, id, []string{"i/o timeout", "refused"}[i%2]))
 		}
 	}
-	l, err := q.Reserve(ctx)
+	l, err := q.ReserveWait(ctx)
 	testkit.NoError(t, err)
 	testkit.NoError(t, l.FailAfter(ctx, 1e12, errors.New("later")))
-	_, err = q.Reserve(ctx)
+	_, err = q.ReserveWait(ctx)
 	testkit.NoError(t, err)
 	testkit.NoError(t, q.Every(ctx, "nightly", "0 3 * * *", []byte("tick")))
 	fifo, release, err := s.set.FIFO(ctx, "orders", queues.Create)
@@ -296,7 +296,7 @@ func testActions(t *testing.T) {
 		t.Errorf("after a retry there are %+v", got)
 	}
 	is(s.do(form("kick", "emails", "state", "scheduled")), 1, "Make 1 scheduled job of emails ready now")
-	is(s.do(form("endleases", "emails", "state", "leased")), 1, "End the leases of 1 leased job")
+	is(s.do(form("end-leases", "emails", "state", "leased")), 1, "End the leases of 1 leased job")
 	is(s.do(form("reprioritise", "emails", "state", "ready", "priority", "-3")), 8, "Change the priority of 8 ready jobs of emails to -3")
 	is(s.do(form("cancel", "emails", "id", "1")), 1, "Cancel job 1 of emails")
 	is(s.do(form("bury", "emails", "id", "3")), 1, "Bury job 3")

@@ -34,7 +34,7 @@ func testDeleteQueue(t *testing.T) {
 	s.fill()
 	settle()
 	q := s.work("emails")
-	held, err := q.Reserve(t.Context())
+	held, err := q.ReserveWait(t.Context())
 	testkit.NoError(t, err)
 	for name, what := range map[string]string{"emails": "Delete emails with 10 jobs", "orders": "Delete orders with 50 items", "alerts": "Delete alerts with 2 items"} {
 		has(t, s.get("/queue?q="+name, 200), "do=rm&amp;q="+name)

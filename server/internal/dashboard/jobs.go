@@ -267,7 +267,7 @@ func (p *jobsPage) setChanges() {
 		states      string // of which it is; "" is any
 		danger      bool
 	}{
-		{"retry", "Retry", "dead", false}, {"kick", "Make ready now", "scheduled", false}, {"endleases", "End leases", "leased", false},
+		{"retry", "Retry", "dead", false}, {"kick", "Make ready now", "scheduled", false}, {"end-leases", "End leases", "leased", false},
 		{"cancel", "Cancel", " ready leased scheduled blocked", false}, {"bury", "Bury", " leased", false},
 		{"reprioritise", "Change priority", " ready leased scheduled blocked dead", false},
 		{"delete", "Delete", "", true},
@@ -399,7 +399,7 @@ func (p *jobPage) setChanges() {
 		verb, label, states string
 		danger              bool
 	}{
-		{"retry", "Retry now", "dead", false}, {"kick", "Make ready now", "scheduled", false}, {"endleases", "End lease", "leased", false},
+		{"retry", "Retry now", "dead", false}, {"kick", "Make ready now", "scheduled", false}, {"end-leases", "End lease", "leased", false},
 		{"cancel", "Cancel", "ready leased scheduled blocked", false}, {"bury", "Bury", "leased", false}, {"reprioritise", "Change priority", "ready leased scheduled blocked dead", false},
 		{"delete", "Delete", "ready leased scheduled blocked dead done", true},
 	} {

@@ -73,7 +73,7 @@ func TestGoneSinceSnapshot(t *testing.T) {
 		q, err := work.Open(t.Context(), s.db, name, conq.Bytes())
 		testkit.NoError(t, err)
 		testkit.NoError(t, testkit.Drop(q.Put(t.Context(), nil)))
-		testkit.NoError(t, testkit.Drop(q.Reserve(t.Context())))
+		testkit.NoError(t, testkit.Drop(q.ReserveWait(t.Context())))
 		defer func() { testkit.NoError(t, q.Close()) }()
 	}
 	s.history.Queue("unknown") // is news, for which the catalogue is read

@@ -71,7 +71,7 @@ func testMetrics(t *testing.T) {
 		testkit.NoError(t, testkit.Drop(jobs.Put(ctx, nil)))
 	}
 	for i := range 2 {
-		l, err := jobs.Reserve(ctx)
+		l, err := jobs.ReserveWait(ctx)
 		testkit.NoError(t, err)
 		if i == 0 {
 			testkit.NoError(t, l.Ack(ctx))
@@ -83,12 +83,12 @@ func testMetrics(t *testing.T) {
 	testkit.NoError(t, err)
 	testkit.NoError(t, testkit.Drop(mail.Put(ctx, nil, work.Job{MaxAttempts: 2})))
 	for range 2 {
-		testkit.NoError(t, testkit.Drop(mail.Reserve(ctx)))
+		testkit.NoError(t, testkit.Drop(mail.ReserveWait(ctx)))
 		<-time.After(2 * time.Minute) // of a bubble of synctest
 	}
-	testkit.NoError(t, testkit.Drop(mail.TryReserve(ctx, 1)))
+	testkit.WantError(t, testkit.Drop(mail.ReserveN(ctx, 1)), conq.ErrEmpty)
 	testkit.NoError(t, testkit.Drop(mail.Put(ctx, nil, work.Job{MaxAttempts: 1})))
-	last, err := mail.Reserve(ctx)
+	last, err := mail.ReserveWait(ctx)
 	testkit.NoError(t, err)
 	testkit.NoError(t, last.Fail(ctx, nil))
 	testkit.NoError(t, jobs.Pause(ctx))
