@@ -22,7 +22,7 @@ const (
 )
 
 // atLeast is less than a look takes. Looks are counted by it where the clock stands still, as in some tests.
-const atLeast = 100 * time.Nanosecond
+const atLeast = 40 * time.Nanosecond
 
 // Gather returns when enough does, or after limit. It does not sleep: a timer would take longer than most of these waits.
 func Gather(limit time.Duration, enough func() bool) {

@@ -36,24 +36,25 @@ func (q *queue) limit(n int, on conflicts) limit {
 // left tells whether more would have been taken, had there been more.
 func (b *limit) left() bool { return b.items > 0 && !b.spent }
 
-// spend takes off what an item over n keys costs, and tells whether it was there.
-func (b *limit) spend(item kv.KeyValue, n int) bool {
+// spend takes off what an item that was found costs, and tells whether it was there.
+func (b *limit) spend(item Item) bool {
 	b.items--
-	b.spent = !b.Spend(n, n*(len(item.Key)+len(item.Value))) // to clear them; all pieces but the last are as long as the first
+	n := max(1, item.keys)
+	b.spent = !b.Spend(n, n*(len(item.Key)+len(item.Payload))) // to clear them; all pieces but the last are as long as the first
 	return !b.spent
 }
 
 // firstItems returns the first items of a side: while the budget lasts, but at least one.
-func (q *queue) firstItems(r kv.Reader, side staging.Side, b *limit) ([]kv.KeyValue, error) {
-	if items, known, err := q.orders[side].Known(r, b.items); known || err != nil {
-		return q.afford(items, b), err
+func (q *queue) firstItems(r kv.Reader, side staging.Side, b *limit) ([]Item, error) {
+	if pairs, known, err := q.orders[side].Known(r, b.items); known || err != nil {
+		return q.afford(pairs, b), err
 	}
 	return q.readItems(r, side, b)
 }
 
 // readItems is firstItems where the engine has to read.
-func (q *queue) readItems(r kv.Reader, side staging.Side, b *limit) (items []kv.KeyValue, _ error) {
-	for item, err := range q.items(r, side, b.items) {
+func (q *queue) readItems(r kv.Reader, side staging.Side, b *limit) (items []Item, _ error) {
+	for pair, err := range q.items(r, side, b.items) {
 		if errors.Is(err, types.ErrDecode) && len(items) > 0 {
 			b.spent = true // there is more, and the next call will tell
 			return items, nil
@@ -61,7 +62,8 @@ func (q *queue) readItems(r kv.Reader, side staging.Side, b *limit) (items []kv.
 		if err != nil {
 			return nil, err
 		}
-		if !b.spend(item, q.space.Keys(item.Key)) && len(items) > 0 {
+		item := q.found(pair)
+		if !b.spend(item) && len(items) > 0 {
 			break
 		}
 		if items = append(items, item); !b.left() {
@@ -72,11 +74,14 @@ func (q *queue) readItems(r kv.Reader, side staging.Side, b *limit) (items []kv.
 }
 
 // afford returns the first items, while the budget lasts, but at least one.
-func (q *queue) afford(items []kv.KeyValue, b *limit) []kv.KeyValue {
-	for n, item := range items {
-		if !b.spend(item, q.space.Keys(item.Key)) && n > 0 {
-			return items[:n]
+func (q *queue) afford(pairs []kv.KeyValue, b *limit) []Item {
+	items := make([]Item, 0, len(pairs))
+	for _, pair := range pairs {
+		item := q.found(pair)
+		if !b.spend(item) && len(items) > 0 {
+			break
 		}
+		items = append(items, item)
 	}
 	return items
 }

@@ -47,7 +47,7 @@ func (h *Handle) openEnds(kind types.Kind, o Options) error {
 	default:
 		sides = []staging.Side{staging.Front, staging.Back}
 	}
-	h.algorithm, h.orders = newAlgorithm(kind, h.name, o.Random)
+	h.nextKeys, h.orders = recipeOf(kind, h.name, o.Random)
 	h.openStage()
 	for _, side := range sides {
 		t := new(taker)

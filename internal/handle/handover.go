@@ -281,7 +281,7 @@ func (q *queue) isEmpty(tx kv.Tx) (bool, error) {
 }
 
 // first returns the first item of a side.
-func (q *queue) first(r kv.Reader, side staging.Side) (item kv.KeyValue, found bool, err error) {
+func (q *queue) first(r kv.Reader, side staging.Side) (item Item, found bool, err error) {
 	items, err := q.firstItems(r, side, &limit{items: 1})
 	if err != nil || len(items) == 0 {
 		return item, false, err

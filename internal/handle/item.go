@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/kv"
 )
 
@@ -13,6 +14,8 @@ type Item struct {
 	Payload  []byte // the whole of it
 	Priority int64  // 0 in a Queue
 	Value    any    // what the handle's decode has made of Payload
+
+	keys int // over how many keys it lies, if it was found; 0 if its own is damaged
 }
 
 // add adds items where the recipe has them, and those of one priority in their order. They are
@@ -20,7 +23,7 @@ type Item struct {
 func (q *queue) add(tx kv.Tx, items []Item) error {
 	q.entry.Prefetch(tx)
 	q.prefetchInUse(tx, items)
-	keys, err := q.algorithm.nextKeys(tx, items, q.inUse(items))
+	keys, err := q.nextKeys(tx, items, q.inUse(items))
 	if err := q.entry.Enlist(tx); err != nil {
 		return err // rather than that items of another kind do not decode
 	}
@@ -48,9 +51,18 @@ func sorted(items []Item, compare func(a, b Item) int) []int {
 	return order
 }
 
-// whole returns an item of the queue with its payload and its value.
-func (q *queue) whole(r kv.Reader, pair kv.KeyValue) (Item, error) {
+// found returns an item as a read has found it. That takes its key apart, once.
+func (q *queue) found(pair kv.KeyValue) Item {
 	item := Item{Key: pair.Key, Payload: pair.Value}
+	k, _ := layout.Parse(q.space.Fields(pair.Key), q.space.Integers) // read will tell
+	if item.keys = k.Pieces; q.hasPriorities() {
+		item.Priority = k.Integers[0]
+	}
+	return item
+}
+
+// whole returns an item that was found with its payload and its value.
+func (q *queue) whole(r kv.Reader, item Item) (Item, error) {
 	err := q.read(r, &item)
 	if err == nil {
 		err = q.decoded(&item)
@@ -58,12 +70,14 @@ func (q *queue) whole(r kv.Reader, pair kv.KeyValue) (Item, error) {
 	return item, err
 }
 
-// read fills in what its key and the store have of an item.
+// read fills in the whole payload of an item that was found.
 func (q *queue) read(r kv.Reader, item *Item) (err error) {
-	if item.Priority, err = q.algorithm.priority(item.Key); err != nil {
-		return q.foreign(err)
+	pair := kv.KeyValue{Key: item.Key, Value: item.Payload}
+	if item.keys == 0 {
+		item.Payload, err = q.space.Payload(r, pair) // which tells what is wrong
+	} else {
+		item.Payload, err = q.space.Joined(r, pair, item.keys)
 	}
-	item.Payload, err = q.space.Payload(r, kv.KeyValue{Key: item.Key, Value: item.Payload})
 	return err
 }
 
@@ -76,15 +90,6 @@ func (q *queue) decoded(item *Item) (err error) {
 		return q.space.DecodeError(item.Key, err)
 	}
 	return nil
-}
-
-// raw returns items as the store has them.
-func raw(pairs []kv.KeyValue) []Item {
-	items := make([]Item, 0, len(pairs))
-	for _, pair := range pairs {
-		items = append(items, Item{Key: pair.Key, Payload: pair.Value})
-	}
-	return items
 }
 
 // copied is a payload as it comes out of the store: the caller's own, and not nil.

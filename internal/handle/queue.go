@@ -24,25 +24,25 @@ import (
 
 // queue is a queue in its store, and what all ends of a handle share.
 type queue struct {
-	db        kv.DB
-	closed    atomic.Bool
-	algorithm algorithm
-	orders    orders
-	decode    func([]byte) (any, error) // or nil
-	signals   *kv.Signals               // nil where waiters may be in other processes
-	local     *kv.Signals               // of those in this process; nil if there are none
-	announce  func(kv.Tx) error         // tells that something was added
-	observer  func(Event)               // or nil
-	limits    kv.Limits
-	closing   closing
-	lanes     *outcome.Lanes // for all transactions of the handle but those of stage
-	name      string
-	stage     *staging.Stage // of all that take from the queue
-	space     *layout.Queue  // where the items lie
-	entry     *layout.Entry  // which may be gone, if the queue was deleted
-	log       *slog.Logger   // or nil
-	present   present        // for observer
-	tally     tally
+	db       kv.DB
+	closed   atomic.Bool
+	nextKeys nextKeys
+	orders   orders
+	decode   func([]byte) (any, error) // or nil
+	signals  *kv.Signals               // nil where waiters may be in other processes
+	local    *kv.Signals               // of those in this process; nil if there are none
+	announce func(kv.Tx) error         // tells that something was added
+	observer func(Event)               // or nil
+	limits   kv.Limits
+	closing  closing
+	lanes    *outcome.Lanes // for all transactions of the handle but those of stage
+	name     string
+	stage    *staging.Stage // of all that take from the queue
+	space    *layout.Queue  // where the items lie
+	entry    *layout.Entry  // which may be gone, if the queue was deleted
+	log      *slog.Logger   // or nil
+	present  present        // for observer
+	tally    tally
 }
 
 // open checks the arguments of Open and enters the queue in the catalogue.

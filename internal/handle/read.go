@@ -20,11 +20,10 @@ func (t *taker) peek(ctx context.Context) (Item, error) {
 		if lazily {
 			kv.Lazily(r)
 		}
-		var pair kv.KeyValue
-		if pair, found, err = t.q.first(r, t.side); err != nil || !found {
+		if item, found, err = t.q.first(r, t.side); err != nil || !found {
 			return err
 		}
-		item, err = t.q.whole(r, pair)
+		item, err = t.q.whole(r, item)
 		return err
 	}
 	err := reads.View(ctx, t.q.db, look)
@@ -51,7 +50,7 @@ var errStop = errors.New("conq: loop was left")
 func (q *queue) sequence(over visit) iter.Seq2[Item, error] {
 	return func(yield func(Item, error) bool) {
 		err := over(func(r kv.Reader, pair kv.KeyValue) error {
-			item, err := q.whole(r, pair)
+			item, err := q.whole(r, q.found(pair))
 			if err != nil {
 				return err
 			}
@@ -110,7 +109,7 @@ func (q *queue) page(r kv.Reader, rest kv.Range, reverse bool, n int) (items []I
 		if len(items) == n || size > pageBytes {
 			return items, items[len(items)-1].Key, nil
 		}
-		item, err := q.whole(r, pair)
+		item, err := q.whole(r, q.found(pair))
 		if err != nil {
 			return nil, nil, err
 		}

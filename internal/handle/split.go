@@ -119,7 +119,7 @@ func (t *taker) takeIn(tx kv.Tx, wants []int, most int, on conflicts) (results [
 		if t.q.removesOnly(on) {
 			tx.AddReadConflict(kv.KeyRange(item.Key))
 		}
-		t.q.space.Clear(tx, item.Key)
+		t.q.space.Clear(tx, item.Key, item.keys)
 	}
 	return results, found, nil
 }
@@ -129,19 +129,19 @@ func (t *taker) takeIn(tx kv.Tx, wants []int, most int, on conflicts) (results [
 // and at least one.
 func (t *taker) find(tx kv.Tx, wants []int, most int, on conflicts) (results []result, taken []Item, found int, err error) {
 	b := t.q.limit(most, on)
-	pairs, err := t.q.firstItems(tx.Snapshot(), t.side, &b)
+	items, err := t.q.firstItems(tx.Snapshot(), t.side, &b)
 	if err != nil {
 		return nil, nil, 0, err
 	}
-	s := &splitter{q: t.q, reader: tx, items: raw(pairs)}
+	s := &splitter{q: t.q, reader: tx, items: items}
 	results, err = s.split(wants, b.left() && on != ofTaken)
 	if err != nil {
-		return nil, nil, len(pairs), err
+		return nil, nil, len(items), err
 	}
 	if !t.q.removesOnly(on) {
 		t.dependOn(tx, s, b.left(), on)
 	}
-	return results, s.items[:s.taken], len(pairs), nil
+	return results, s.items[:s.taken], len(items), nil
 }
 
 // dependOn conflicts on what was found; all tells that there is no more. A caller that is told that there is nothing must be

@@ -40,7 +40,7 @@ func (q *queue) prefetchInUse(tx kv.Tx, items []Item) {
 	switch {
 	case !q.limits.Shared:
 	case samePriority(items):
-		kv.Prefetch(tx.Snapshot(), q.stage.LastRead(q.algorithm.group(items[0].Priority)))
+		kv.Prefetch(tx.Snapshot(), q.stage.LastRead(q.group(items[0].Priority)))
 	default:
 		kv.Prefetch(tx.Snapshot(), q.stage.AnyPlaceRead())
 	}

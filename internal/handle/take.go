@@ -231,13 +231,16 @@ func (t *taker) serveStaged(ctx context.Context, b *takeBatch) ([]result, error)
 // splitStaged gives items that were staged to callers, and puts back what is left: one that does not decode as it was, though a
 // codec may have changed its bytes.
 func (t *taker) splitStaged(tx kv.Tx, wants []int, items []kv.KeyValue) ([]result, error) {
-	s := splitter{q: t.q, reader: tx, copies: true, items: raw(items)}
+	s := splitter{q: t.q, reader: tx, copies: true}
+	for _, item := range items {
+		s.items = append(s.items, t.q.found(item))
+	}
 	results, err := s.split(wants, false)
 	if err != nil {
 		return nil, err
 	}
-	for _, item := range items[:s.taken] {
-		t.q.space.ClearPieces(tx, item.Key)
+	for _, item := range s.items[:s.taken] {
+		t.q.space.ClearPieces(tx, item.Key, item.keys)
 	}
 	return results, t.q.putBack(tx, items[s.taken:])
 }

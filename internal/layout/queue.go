@@ -120,23 +120,25 @@ func (q *Queue) Set(tx kv.Tx, key, payload []byte) {
 	}
 }
 
-// Payload returns what Set stored.
-func (q *Queue) Payload(r kv.Reader, item kv.KeyValue) ([]byte, error) {
-	n, err := q.count(item.Key)
-	if err != nil || n == 1 {
-		return item.Value, err
-	}
-	return q.Joined(r, item, n)
-}
-
 // maxReserved is how many bytes of memory are taken for a payload before its pieces are read: any
 // number of them can stand in a key that others wrote.
 const maxReserved = 32 << 20
 
-// Joined returns a payload of n pieces, all of one size, but for the last, which may be
-// smaller. Its reads leave no conflict: pieces are written and cleared only together with
-// the item's key, which has been read.
+// Payload returns what Set stored.
+func (q *Queue) Payload(r kv.Reader, item kv.KeyValue) ([]byte, error) {
+	k, err := Parse(q.Fields(item.Key), q.Integers)
+	if err != nil {
+		return nil, q.DecodeError(item.Key, err)
+	}
+	return q.Joined(r, item, k.Pieces)
+}
+
+// Joined is Payload for an item that is known to lie over n keys. All pieces are of one size, but for the last, which may be
+// smaller. The reads leave no conflict: pieces are written and cleared only together with the item's key, which has been read.
 func (q *Queue) Joined(r kv.Reader, item kv.KeyValue, n int) ([]byte, error) {
+	if n == 1 {
+		return item.Value, nil
+	}
 	beside := q.Beside(item.Key)
 	all := kv.PrefixRange(beside)
 	next, size := 1, len(item.Value)
@@ -160,18 +162,16 @@ func (q *Queue) Joined(r kv.Reader, item kv.KeyValue, n int) ([]byte, error) {
 	return payload, nil
 }
 
-// Clear removes an item that Payload has read. The pieces are cleared one by one:
-// there are few, and a range tombstone for each item burdens the reads of an LSM
-// store.
-func (q *Queue) Clear(tx kv.Tx, key []byte) {
+// Clear removes an item that lies over n keys. The pieces are cleared one by one: there are few, and a range tombstone for each item
+// burdens the reads of an LSM store.
+func (q *Queue) Clear(tx kv.Tx, key []byte, n int) {
 	tx.Clear(key)
-	q.ClearPieces(tx, key)
+	q.ClearPieces(tx, key, n)
 }
 
-// ClearPieces removes the pieces of a payload but for the first.
-func (q *Queue) ClearPieces(tx kv.Tx, key []byte) {
-	n, err := q.count(key)
-	if err != nil || n == 1 {
+// ClearPieces removes the pieces of a payload over n keys but for the first.
+func (q *Queue) ClearPieces(tx kv.Tx, key []byte, n int) {
+	if n == 1 {
 		return
 	}
 	beside := q.Beside(key)
@@ -192,20 +192,8 @@ func (q *Queue) ClearAll(tx kv.Tx) {
 // Keys returns over how many keys an item lies, for callers who only weigh it: if its key is
 // damaged, that is 1, and decoding it will tell.
 func (q *Queue) Keys(key []byte) int {
-	n, err := q.count(key)
-	if err != nil {
-		return 1
-	}
-	return n
-}
-
-// count is Keys with the error.
-func (q *Queue) count(key []byte) (int, error) {
-	k, err := Parse(q.Fields(key), q.Integers)
-	if err != nil {
-		return 0, q.DecodeError(key, err)
-	}
-	return k.Pieces, nil
+	k, _ := Parse(q.Fields(key), q.Integers)
+	return max(1, k.Pieces)
 }
 
 // Beside returns the prefix of the further pieces of an item.
