@@ -23,7 +23,7 @@ var (
 	errOther = errors.New("closed for another reason")
 )
 
-// gated is a combiner whose Run tells which requests it got, and waits to be let on.
+// gated is a Batcher whose Run tells which requests it got, and waits to be let on.
 type gated struct {
 	*batch.Batcher[int, int]
 	began chan []int
@@ -187,9 +187,9 @@ func TestGroup(t *testing.T) {
 	})
 }
 
-// Calls that Run puts off are in the next batch, before those that came since, and in their
-// order; or get the error of a combiner that was closed.
-func TestAttendPutsOff(t *testing.T) {
+// Calls that Run requeues are in the next batch, before those that came since, and in their
+// order; or get the error of a Batcher that was closed.
+func TestRequeue(t *testing.T) {
 	for _, closes := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			g := gate(batch.Options[int, int]{})
@@ -223,8 +223,8 @@ func TestAttendPutsOff(t *testing.T) {
 	}
 }
 
-// A call that does not fit into two batches, as one before it was put off, is in the third.
-func TestAttendPutsOffBeforeLarge(t *testing.T) {
+// A call that does not fit into two batches, as one before it was requeued, is in the third.
+func TestRequeueBeforeLarge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := gate(batch.Options[int, int]{MaxBytes: 10})
 		g.start(t.Context(), 1)

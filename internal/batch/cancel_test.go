@@ -39,7 +39,7 @@ func TestCancelWaiting(t *testing.T) {
 	})
 }
 
-// hooked is a context that calls a function whenever a combiner looks at it: when the
+// hooked is a context that calls a function whenever a Batcher looks at it: when the
 // call was chosen to lead, and again when it is in a batch.
 type hooked struct {
 	context.Context
@@ -73,7 +73,7 @@ func TestCancelThenTake(t *testing.T) {
 }
 
 // One that was chosen to lead when its context ends leaves at once, and another
-// leads: here all but one end in the same instant in which the batch before does. If all do, the combiner is idle.
+// leads: here all but one end in the same instant in which the batch before does. If all do, the Batcher is idle.
 func TestCancelThenLead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for i := range 200 {
@@ -151,7 +151,7 @@ func TestCancelRest(t *testing.T) {
 }
 
 // A panic reaches the caller who leads the batch, the others get an error, and
-// what Run had let go keeps its result. The combiner goes on.
+// what Run had let go keeps its result. The Batcher goes on.
 func TestPanic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := gate(batch.Options[int, int]{})
@@ -202,7 +202,7 @@ func TestGoexit(t *testing.T) {
 	})
 }
 
-// A panic of Size does not stop the combiner either.
+// A panic of Size does not stop the Batcher either.
 func TestPanicHooks(t *testing.T) {
 	l := batch.New(batch.Options[int, int]{
 		Run: double,

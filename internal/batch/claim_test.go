@@ -38,7 +38,7 @@ func TestHand(t *testing.T) {
 			q := newQueue()
 			r := newWaiters(WaitOptions[int, int]{Take: q.take, Lasting: lasting, Max: 3})
 			if r.Claim(100) != nil || r.Claimable() != 0 {
-				t.Error("somebody is held in an empty room")
+				t.Error("somebody is held in an empty line")
 			}
 			callers := []*handed{}
 			for i := range 4 {
@@ -93,7 +93,7 @@ func TestHand(t *testing.T) {
 	}
 }
 
-// Who gives up, or the room of whom is closed, while somebody has items for him, gets these,
+// Who gives up, or whose line is closed, while somebody has items for him, gets these,
 // or leaves when it turns out that there are none for him. Others are not kept.
 func TestLeavingWhileHeld(t *testing.T) {
 	for leaver := range 3 {
@@ -136,7 +136,7 @@ func TestLeavingWhileHeld(t *testing.T) {
 					r.Close(errGivenUp)
 					synctest.Wait()
 					if r.Len() != 0 {
-						t.Errorf("%d wait in a closed room", r.Len())
+						t.Errorf("%d wait in a closed line", r.Len())
 					}
 				})
 			}

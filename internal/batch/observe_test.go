@@ -8,7 +8,7 @@ import (
 )
 
 // If Observe panics, its caller is gone, and perhaps what he was about to get: but nobody else is
-// left waiting, nor anybody given what is for others, and the room can be closed.
+// left waiting, nor anybody given what is for others, and the line can be closed.
 func TestObservePanics(t *testing.T) {
 	for nth := 1; nth <= 16; nth++ {
 		for _, hands := range []bool{false, true} {
@@ -20,7 +20,7 @@ func TestObservePanics(t *testing.T) {
 func observePanics(t *testing.T, nth int, hands bool) {
 	q := newQueue()
 	calls := 0
-	r := newWaiters(WaitOptions[int, int]{Take: q.take, Observe: func(int) { // under the room's lock
+	r := newWaiters(WaitOptions[int, int]{Take: q.take, Observe: func(int) { // under the lock
 		if calls++; calls == nth {
 			panic("observed")
 		}

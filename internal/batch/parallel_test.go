@@ -88,7 +88,7 @@ func TestParallelSharesOut(t *testing.T) {
 	}
 }
 
-// A batch that panics, or a combiner that is closed, leaves the other batches as they are.
+// A batch that panics, or a Batcher that is closed, leaves the other batches as they are.
 func TestParallelEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := gate(batch.Options[int, int]{Parallel: batch.Eager(2)})

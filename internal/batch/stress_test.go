@@ -24,7 +24,7 @@ type ledger struct {
 	t        *testing.T
 	parallel int
 	running  atomic.Int32
-	served   []int // of each request, by the leaders in turn: the combiner orders them
+	served   []int // of each request, by the leaders in turn: the Batcher orders them
 	let      []int // of each request, that Run let go before it served it
 }
 
@@ -160,4 +160,24 @@ func stressCall(t *testing.T, l *batch.Batcher[int, int], q int, random *rand.Ra
 		t.Errorf("call %d returned %d, %v", q, got, err)
 	}
 	return false
+}
+
+// A call that is requeued is served by a later batch, and not finished by the one that it was in, though that ends meanwhile.
+func TestRequeuedAreServed(t *testing.T) {
+	b := batch.New(batch.Options[int, int]{Run: func(calls []*call) {
+		calls[0].Result = result(calls[0].Request)
+		calls[0].Finish() // it leads
+		batch.Live(calls[1:])
+	}})
+	var group sync.WaitGroup
+	for q := range stressGoroutines {
+		group.Go(func() {
+			for range stressCalls {
+				if got, err := b.Do(t.Context(), q); err != nil || got != result(q) {
+					t.Errorf("call %d got %d, %v", q, got, err)
+				}
+			}
+		})
+	}
+	group.Wait()
 }

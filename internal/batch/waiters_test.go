@@ -12,7 +12,7 @@ import (
 	"github.com/conq-go/conq/kv"
 )
 
-// New returns an empty room.
+// New returns an empty line.
 func newWaiters[V any](o WaitOptions[int, V]) *Waiters[int, V] {
 	r := new(Waiters[int, V])
 	r.Init(o)

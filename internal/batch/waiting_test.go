@@ -134,7 +134,7 @@ func TestClose(t *testing.T) {
 	}
 }
 
-// A closed room is drained when the last one has left, and not before. Who waits for that may
+// A closed line is drained when the last one has left, and not before. Who waits for that may
 // give up.
 func TestDrained(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -53,8 +53,8 @@ func TestWanted(t *testing.T) {
 	})
 }
 
-// What Run set before Return is what the caller gets, once.
-func TestReturn(t *testing.T) {
+// What Run set before Finish is what the caller gets, once.
+func TestFinish(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := gate(batch.Options[int, int]{})
 		first := g.start(t.Context(), 1)
@@ -77,7 +77,7 @@ func TestReturn(t *testing.T) {
 	})
 }
 
-// stays is a Run that attends to its calls again and again: at each step it waits
+// stays is a Run that asks for its live calls again and again: at each step it waits
 // until it is told to go on, or to be done.
 type stays struct {
 	steps chan bool
@@ -102,9 +102,9 @@ func (s stays) run(calls []*call) {
 	}
 }
 
-// A call in a batch under way leaves when Run attends to it next, with its context's
+// A call in a batch under way leaves when Run asks for live calls next, with its context's
 // cause: also the one who leads. Then another one leads, and the order stays.
-func TestAttend(t *testing.T) {
+func TestLive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for which := range 4 {
 			s := stays{make(chan bool), make(chan []int, 10)}
@@ -150,9 +150,9 @@ func TestAttend(t *testing.T) {
 	})
 }
 
-// Calls that are postponed when the combiner was closed meanwhile get its error; one
+// Calls that are requeued when the Batcher was closed meanwhile get its error; one
 // whose context ends while it waits again leaves at once.
-func TestAttendClosed(t *testing.T) {
+func TestLiveClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, closes := range []bool{true, false} {
 			s := stays{make(chan bool), make(chan []int, 10)}
