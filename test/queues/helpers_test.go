@@ -1,4 +1,4 @@
-package conq
+package queues
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 )
@@ -14,34 +15,34 @@ import (
 // fixture is a queue and a priority queue, the latter by two handles, in a store.
 type fixture struct {
 	db  kv.DB
-	q   *Queue[string]
-	p   *PriorityQueue[string] // last pushed first at the high end
-	pf  *PriorityQueue[string] // first pushed first
+	q   *conq.Queue[string]
+	p   *conq.PriorityQueue[string] // last pushed first at the high end
+	pf  *conq.PriorityQueue[string] // first pushed first
 	ctx context.Context
 
-	mode Staging // what tests that need one open further handles with
+	mode conq.Staging // what tests that need one open further handles with
 }
 
 // newFixture opens the queues. random is nil for the default.
 func newFixture(t testkit.TB, db kv.DB, random io.Reader) fixture {
 	t.Helper()
-	q, err := OpenQueue(context.Background(), db, "q", String(), Options{Random: random})
+	q, err := conq.OpenQueue(context.Background(), db, "q", conq.String(), conq.Options{Random: random})
 	testkit.NoError(t, err)
-	p, err := OpenPriorityQueue(context.Background(), db, "p", String(), Options{Random: random})
+	p, err := conq.OpenPriorityQueue(context.Background(), db, "p", conq.String(), conq.Options{Random: random})
 	testkit.NoError(t, err)
-	pf, err := OpenPriorityQueue(context.Background(), db, "p", String(), Options{Random: random, FIFOTies: true})
+	pf, err := conq.OpenPriorityQueue(context.Background(), db, "p", conq.String(), conq.Options{Random: random, FIFOTies: true})
 	testkit.NoError(t, err)
 	return fixture{db: db, q: q, p: p, pf: pf, ctx: context.Background()}
 }
 
-func contents(t testkit.TB, f fixture) (q []string, p []Prioritized[string]) {
+func contents(t testkit.TB, f fixture) (q []string, p []conq.Prioritized[string]) {
 	t.Helper()
 	return testkit.List(t, f.q.All(f.ctx)), testkit.List(t, f.p.All(f.ctx))
 }
 
 // drop leaves of a result only errors of the store.
 func drop[V any](_ V, err error) error {
-	if errors.Is(err, ErrEmpty) {
+	if errors.Is(err, conq.ErrEmpty) {
 		return nil
 	}
 	return err

@@ -1,4 +1,4 @@
-package conq
+package queues
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"iter"
 	"strings"
 
+	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/kv"
 )
 
@@ -24,19 +25,19 @@ type queueVerbs interface {
 
 type priorityVerbs interface {
 	Push(string, int64) error
-	PushAll([]Prioritized[string]) error
+	PushAll([]conq.Prioritized[string]) error
 	PopMin() (string, error)
 	PopMax() (string, error)
-	Pop(End) (string, error)
-	PopN(End, int) ([]Prioritized[string], error)
-	Peek(End) (string, error)
+	Pop(conq.End) (string, error)
+	PopN(conq.End, int) ([]conq.Prioritized[string], error)
+	Peek(conq.End) (string, error)
 	Len() (int, error)
 	Clear() error
-	All() iter.Seq2[Prioritized[string], error]
+	All() iter.Seq2[conq.Prioritized[string], error]
 }
 
 type queueHandle struct {
-	*Queue[string]
+	*conq.Queue[string]
 	ctx context.Context
 }
 
@@ -50,22 +51,24 @@ func (h queueHandle) Clear() error                     { return h.Queue.Clear(h.
 func (h queueHandle) All() iter.Seq2[string, error]    { return h.Queue.All(h.ctx) }
 
 type priorityHandle struct {
-	*PriorityQueue[string]
+	*conq.PriorityQueue[string]
 	ctx context.Context
 }
 
-type pairs = []Prioritized[string]
+type pairs = []conq.Prioritized[string]
 
-func (h priorityHandle) Push(v string, n int64) error     { return h.PriorityQueue.Push(h.ctx, v, n) }
-func (h priorityHandle) PushAll(v pairs) error            { return h.PriorityQueue.PushAll(h.ctx, v) }
-func (h priorityHandle) PopMin() (string, error)          { return h.PriorityQueue.PopMin(h.ctx) }
-func (h priorityHandle) PopMax() (string, error)          { return h.PriorityQueue.PopMax(h.ctx) }
-func (h priorityHandle) Pop(e End) (string, error)        { return h.PriorityQueue.Pop(h.ctx, e) }
-func (h priorityHandle) PopN(e End, n int) (pairs, error) { return h.PriorityQueue.PopN(h.ctx, e, n) }
-func (h priorityHandle) Peek(e End) (string, error)       { return h.PriorityQueue.Peek(h.ctx, e) }
-func (h priorityHandle) Len() (int, error)                { return h.PriorityQueue.Len(h.ctx) }
-func (h priorityHandle) Clear() error                     { return h.PriorityQueue.Clear(h.ctx) }
-func (h priorityHandle) All() iter.Seq2[Prioritized[string], error] {
+func (h priorityHandle) Push(v string, n int64) error   { return h.PriorityQueue.Push(h.ctx, v, n) }
+func (h priorityHandle) PushAll(v pairs) error          { return h.PriorityQueue.PushAll(h.ctx, v) }
+func (h priorityHandle) PopMin() (string, error)        { return h.PriorityQueue.PopMin(h.ctx) }
+func (h priorityHandle) PopMax() (string, error)        { return h.PriorityQueue.PopMax(h.ctx) }
+func (h priorityHandle) Pop(e conq.End) (string, error) { return h.PriorityQueue.Pop(h.ctx, e) }
+func (h priorityHandle) PopN(e conq.End, n int) (pairs, error) {
+	return h.PriorityQueue.PopN(h.ctx, e, n)
+}
+func (h priorityHandle) Peek(e conq.End) (string, error) { return h.PriorityQueue.Peek(h.ctx, e) }
+func (h priorityHandle) Len() (int, error)               { return h.PriorityQueue.Len(h.ctx) }
+func (h priorityHandle) Clear() error                    { return h.PriorityQueue.Clear(h.ctx) }
+func (h priorityHandle) All() iter.Seq2[conq.Prioritized[string], error] {
 	return h.PriorityQueue.All(h.ctx)
 }
 
@@ -144,13 +147,13 @@ func (o op) run(v verbs) (string, error) {
 	case "PopMax":
 		return text(p.PopMax())
 	case "PopN Min":
-		return text(p.PopN(Min, o.n))
+		return text(p.PopN(conq.Min, o.n))
 	case "PopN Max":
-		return text(p.PopN(Max, o.n))
+		return text(p.PopN(conq.Max, o.n))
 	case "Peek Min":
-		return text(p.Peek(Min))
+		return text(p.Peek(conq.Min))
 	case "Peek Max":
-		return text(p.Peek(Max))
+		return text(p.Peek(conq.Max))
 	case "PLen":
 		return text(p.Len())
 	case "PClear":
@@ -163,7 +166,7 @@ func (o op) run(v verbs) (string, error) {
 
 // text returns a result as a text, ErrEmpty too.
 func text[V any](v V, err error) (string, error) {
-	if errors.Is(err, ErrEmpty) {
+	if errors.Is(err, conq.ErrEmpty) {
 		return "empty", nil
 	}
 	return fmt.Sprint(v), err

@@ -1,4 +1,4 @@
-package conq
+package queues
 
 import (
 	"bytes"
@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 )
@@ -57,11 +58,11 @@ func unhex(t *testing.T, s string) []byte {
 
 // forms are the two forms of values: the codec, and how the vectors have it.
 var forms = map[string]struct {
-	codec  Codec[[]byte]
+	codec  conq.Codec[[]byte]
 	stored func(vectorItem) string
 }{
-	"Bytes": {Bytes(), func(i vectorItem) string { return i.Python }},
-	"Tuple": {Tuple[[]byte](), func(i vectorItem) string { return i.Java }},
+	"Bytes": {conq.Bytes(), func(i vectorItem) string { return i.Python }},
+	"Tuple": {conq.Tuple[[]byte](), func(i vectorItem) string { return i.Java }},
 }
 
 // raw returns the items as pairs, in the order of the vectors.
@@ -89,14 +90,14 @@ func TestReadVectors(t *testing.T) {
 			db := testkit.NewMemory(t, kv.Limits{})
 			testkit.Write(t, db, v.Queue.raw(t, form.stored)...)
 			testkit.Write(t, db, v.Priority.raw(t, form.stored)...)
-			q, err := OpenQueue(t.Context(), db, v.Queue.Subspace[0], form.codec)
+			q, err := conq.OpenQueue(t.Context(), db, v.Queue.Subspace[0], form.codec)
 			testkit.NoError(t, err)
 			for _, item := range v.Queue.Items {
 				b, err := q.Dequeue(t.Context())
 				testkit.NoError(t, err)
 				testkit.Equal(t, "item", hex.EncodeToString(b), item.Value)
 			}
-			p, err := OpenPriorityQueue(t.Context(), db, v.Priority.Subspace[0], form.codec)
+			p, err := conq.OpenPriorityQueue(t.Context(), db, v.Priority.Subspace[0], form.codec)
 			testkit.NoError(t, err)
 			for _, want := range v.Priority.PopMin {
 				b, err := p.PopMin(t.Context())
@@ -121,17 +122,17 @@ func TestWriteVectors(t *testing.T) {
 		for _, batch := range []bool{false, true} {
 			t.Run(name, func(t *testing.T) {
 				db := testkit.NewMemory(t, kv.Limits{})
-				q, err := OpenQueue(t.Context(), db, v.Queue.Subspace[0], form.codec, Options{Random: v.Queue.random(t)})
+				q, err := conq.OpenQueue(t.Context(), db, v.Queue.Subspace[0], form.codec, conq.Options{Random: v.Queue.random(t)})
 				testkit.NoError(t, err)
-				p, err := OpenPriorityQueue(t.Context(), db, v.Priority.Subspace[0], form.codec, Options{Random: v.Priority.random(t)})
+				p, err := conq.OpenPriorityQueue(t.Context(), db, v.Priority.Subspace[0], form.codec, conq.Options{Random: v.Priority.random(t)})
 				testkit.NoError(t, err)
 				var values [][]byte
-				var prioritized []Prioritized[[]byte]
+				var prioritized []conq.Prioritized[[]byte]
 				for _, item := range v.Queue.Items {
 					values = append(values, unhex(t, item.Value))
 				}
 				for _, item := range v.Priority.Items {
-					prioritized = append(prioritized, Prioritized[[]byte]{Value: unhex(t, item.Value), Priority: item.Priority})
+					prioritized = append(prioritized, conq.Prioritized[[]byte]{Value: unhex(t, item.Value), Priority: item.Priority})
 				}
 				if batch {
 					testkit.NoError(t, q.EnqueueAll(t.Context(), values))
@@ -170,7 +171,7 @@ func samePairs(t *testing.T, got, want []kv.KeyValue) {
 // The catalogue and a split payload lie where the format says, byte for byte.
 func TestKeySpace(t *testing.T) {
 	db := &testkit.Hooked{DB: testkit.NewMemory(t, kv.Limits{}), Bounds: kv.Limits{Value: 4}}
-	p, err := OpenPriorityQueue(t.Context(), db, "P", Bytes(), Options{Random: bytes.NewReader(make([]byte, 20))})
+	p, err := conq.OpenPriorityQueue(t.Context(), db, "P", conq.Bytes(), conq.Options{Random: bytes.NewReader(make([]byte, 20))})
 	testkit.NoError(t, err)
 	testkit.NoError(t, p.Push(t.Context(), []byte("0123456789"), -2))
 	const system = "01636f6e7100"                                               // ("conq"), as bytes

@@ -1,4 +1,4 @@
-package conq_test
+package queues
 
 import (
 	"errors"

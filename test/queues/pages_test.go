@@ -1,4 +1,4 @@
-package conq
+package queues
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 )
@@ -110,9 +111,9 @@ func TestSlowReads(t *testing.T) {
 	testkit.Equal(t, "length", n, 26)
 	testkit.EqualSlices(t, "items", testkit.List(t, f.q.All(f.ctx)), testkit.SplitValues('a', 'z'))
 	for i := range 20 {
-		testkit.NoError(t, drop(OpenQueue(t.Context(), f.db, fmt.Sprintf("more %02d", i), String())))
+		testkit.NoError(t, drop(conq.OpenQueue(t.Context(), f.db, fmt.Sprintf("more %02d", i), conq.String())))
 	}
-	infos, err := Queues(f.ctx, f.db)
+	infos, err := conq.Queues(f.ctx, f.db)
 	testkit.NoError(t, err)
 	testkit.Equal(t, "queues", len(infos), 22)
 }
@@ -218,19 +219,19 @@ func TestPage(t *testing.T) {
 	for i, v := range []string{"a", "b", "c", "d", "e"} {
 		testkit.NoError(t, f.p.Push(f.ctx, v, int64(i/2)))
 	}
-	lowest, next, err := f.p.Page(f.ctx, Min, nil, 3)
+	lowest, next, err := f.p.Page(f.ctx, conq.Min, nil, 3)
 	testkit.NoError(t, err)
-	testkit.EqualSlices(t, "lowest", lowest, []Prioritized[string]{{Value: "a", Priority: 0}, {Value: "b", Priority: 0}, {Value: "c", Priority: 1}})
-	rest, end, err := f.p.Page(f.ctx, Min, next, 3)
+	testkit.EqualSlices(t, "lowest", lowest, []conq.Prioritized[string]{{Value: "a", Priority: 0}, {Value: "b", Priority: 0}, {Value: "c", Priority: 1}})
+	rest, end, err := f.p.Page(f.ctx, conq.Min, next, 3)
 	testkit.NoError(t, err)
-	testkit.EqualSlices(t, "rest", rest, []Prioritized[string]{{Value: "d", Priority: 1}, {Value: "e", Priority: 2}})
+	testkit.EqualSlices(t, "rest", rest, []conq.Prioritized[string]{{Value: "d", Priority: 1}, {Value: "e", Priority: 2}})
 	testkit.Equal(t, "more", end == nil, true)
-	highest, next, err := f.p.Page(f.ctx, Max, nil, 2)
+	highest, next, err := f.p.Page(f.ctx, conq.Max, nil, 2)
 	testkit.NoError(t, err)
-	testkit.EqualSlices(t, "highest", highest, []Prioritized[string]{{Value: "e", Priority: 2}, {Value: "d", Priority: 1}})
-	rest, end, err = f.p.Page(f.ctx, Max, next, 9)
+	testkit.EqualSlices(t, "highest", highest, []conq.Prioritized[string]{{Value: "e", Priority: 2}, {Value: "d", Priority: 1}})
+	rest, end, err = f.p.Page(f.ctx, conq.Max, next, 9)
 	testkit.NoError(t, err)
-	testkit.EqualSlices(t, "rest", rest, []Prioritized[string]{{Value: "c", Priority: 1}, {Value: "b", Priority: 0}, {Value: "a", Priority: 0}})
+	testkit.EqualSlices(t, "rest", rest, []conq.Prioritized[string]{{Value: "c", Priority: 1}, {Value: "b", Priority: 0}, {Value: "a", Priority: 0}})
 	testkit.Equal(t, "more", end == nil, true)
 
 	_, _, err = f.q.Page(f.ctx, next, 1) // a place of another queue
@@ -244,5 +245,5 @@ func TestPage(t *testing.T) {
 	testkit.Equal(t, "its next", next == nil, true)
 	testkit.NoError(t, f.q.Close())
 	_, _, err = f.q.Page(f.ctx, nil, 1)
-	testkit.WantError(t, err, ErrClosed)
+	testkit.WantError(t, err, conq.ErrClosed)
 }

@@ -1,14 +1,16 @@
-package conq
+package queues
 
 import (
 	"context"
 	"fmt"
+	"os"
 	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/internal/testkit/engines"
@@ -21,21 +23,21 @@ func TestCatalogue(t *testing.T) {
 	for name, open := range engines.All(t) {
 		t.Run(name, func(t *testing.T) {
 			db := open(kv.Limits{})
-			infos, err := Queues(t.Context(), db)
+			infos, err := conq.Queues(t.Context(), db)
 			testkit.NoError(t, err)
 			testkit.Equal(t, "queues in a new store", len(infos), 0)
 			testkit.Equal(t, "pairs in a new store", len(testkit.Everything(t, db)), 0)
 			newFixture(t, db, nil)
 			newFixture(t, db, nil) // opens them again
-			infos, err = Queues(t.Context(), db)
+			infos, err = conq.Queues(t.Context(), db)
 			testkit.NoError(t, err)
-			testkit.EqualSlices(t, "queues", infos, []Info{{Name: "p", Kind: KindPriorityQueue, Format: 1}, {Name: "q", Kind: KindQueue, Format: 1}})
-			info, found, err := Lookup(t.Context(), db, "p")
+			testkit.EqualSlices(t, "queues", infos, []conq.Info{{Name: "p", Kind: conq.KindPriorityQueue, Format: 1}, {Name: "q", Kind: conq.KindQueue, Format: 1}})
+			info, found, err := conq.Lookup(t.Context(), db, "p")
 			testkit.NoError(t, err)
 			testkit.Equal(t, "found", found, true)
 			testkit.Equal(t, "entry", info, infos[0])
 			before := testkit.Everything(t, db)
-			_, found, err = Lookup(t.Context(), db, "new")
+			_, found, err = conq.Lookup(t.Context(), db, "new")
 			testkit.NoError(t, err)
 			testkit.Equal(t, "found", found, false)
 			testkit.EqualPairs(t, testkit.Everything(t, db), before)
@@ -46,8 +48,8 @@ func TestCatalogue(t *testing.T) {
 func TestKinds(t *testing.T) {
 	db := testkit.NewMemory(t, kv.Limits{})
 	newFixture(t, db, nil)
-	testkit.WantError(t, drop(OpenQueue(t.Context(), db, "p", String())), ErrKind, `"p" is a priority queue, not a queue`)
-	testkit.WantError(t, drop(OpenPriorityQueue(t.Context(), db, "q", String())), ErrKind, `"q" is a queue, not a priority queue`)
+	testkit.WantError(t, drop(conq.OpenQueue(t.Context(), db, "p", conq.String())), conq.ErrKind, `"p" is a priority queue, not a queue`)
+	testkit.WantError(t, drop(conq.OpenPriorityQueue(t.Context(), db, "q", conq.String())), conq.ErrKind, `"q" is a queue, not a priority queue`)
 }
 
 // Many who open a new queue at the same time all get it, as one kind.
@@ -60,21 +62,21 @@ func TestOpenTogether(t *testing.T) {
 			for i := range errs {
 				group.Go(func() {
 					if i%2 == 0 {
-						errs[i] = drop(OpenQueue(t.Context(), db, "same", String()))
+						errs[i] = drop(conq.OpenQueue(t.Context(), db, "same", conq.String()))
 					} else {
-						errs[i] = drop(OpenPriorityQueue(t.Context(), db, "same", String()))
+						errs[i] = drop(conq.OpenPriorityQueue(t.Context(), db, "same", conq.String()))
 					}
 				})
 			}
 			group.Wait()
-			info, found, err := Lookup(t.Context(), db, "same")
+			info, found, err := conq.Lookup(t.Context(), db, "same")
 			testkit.NoError(t, err)
 			testkit.Equal(t, "found", found, true)
 			for i, err := range errs {
-				if (i%2 == 0) == (info.Kind == KindQueue) {
+				if (i%2 == 0) == (info.Kind == conq.KindQueue) {
 					testkit.NoError(t, err)
 				} else {
-					testkit.WantError(t, err, ErrKind)
+					testkit.WantError(t, err, conq.ErrKind)
 				}
 			}
 		})
@@ -87,23 +89,23 @@ func TestNewerFormats(t *testing.T) {
 	newFixture(t, db, nil)
 	testkit.Write(t, db, kv.KeyValue{Key: layout.EntryKey("q"), Value: testkit.Pack(t, "queue", 2, "more")})
 	before := testkit.Everything(t, db)
-	testkit.WantError(t, drop(OpenQueue(t.Context(), db, "q", String())), ErrFormat, `queue "q" has format 2`, "up to 1")
-	infos, err := Queues(t.Context(), db)
+	testkit.WantError(t, drop(conq.OpenQueue(t.Context(), db, "q", conq.String())), conq.ErrFormat, `queue "q" has format 2`, "up to 1")
+	infos, err := conq.Queues(t.Context(), db)
 	testkit.NoError(t, err)
-	testkit.EqualSlices(t, "queues", infos, []Info{{Name: "p", Kind: KindPriorityQueue, Format: 1}, {Name: "q", Kind: KindQueue, Format: 2}})
+	testkit.EqualSlices(t, "queues", infos, []conq.Info{{Name: "p", Kind: conq.KindPriorityQueue, Format: 1}, {Name: "q", Kind: conq.KindQueue, Format: 2}})
 
 	testkit.Write(t, db, kv.KeyValue{Key: layout.EntryKey("q"), Value: testkit.Pack(t, "ring", 3)})
-	testkit.WantError(t, drop(OpenQueue(t.Context(), db, "q", String())), ErrKind, "is a ring, not a queue")
+	testkit.WantError(t, drop(conq.OpenQueue(t.Context(), db, "q", conq.String())), conq.ErrKind, "is a ring, not a queue")
 	testkit.Write(t, db, kv.KeyValue{Key: layout.EntryKey("q"), Value: testkit.Pack(t, "queue", 2, "more")})
 	testkit.EqualPairs(t, testkit.Everything(t, db), before)
 
 	testkit.Write(t, db, kv.KeyValue{Key: layout.FormatKey(), Value: testkit.Pack(t, 7, "more")})
 	before = testkit.Everything(t, db)
-	testkit.WantError(t, drop(OpenQueue(t.Context(), db, "p", String())), ErrFormat, "store has format 7", "up to 1")
-	testkit.WantError(t, drop(OpenQueue(t.Context(), db, "new", String())), ErrFormat, "store has format 7")
-	testkit.WantError(t, drop(Queues(t.Context(), db)), ErrFormat, "store has format 7")
-	_, _, err = Lookup(t.Context(), db, "p")
-	testkit.WantError(t, err, ErrFormat)
+	testkit.WantError(t, drop(conq.OpenQueue(t.Context(), db, "p", conq.String())), conq.ErrFormat, "store has format 7", "up to 1")
+	testkit.WantError(t, drop(conq.OpenQueue(t.Context(), db, "new", conq.String())), conq.ErrFormat, "store has format 7")
+	testkit.WantError(t, drop(conq.Queues(t.Context(), db)), conq.ErrFormat, "store has format 7")
+	_, _, err = conq.Lookup(t.Context(), db, "p")
+	testkit.WantError(t, err, conq.ErrFormat)
 	testkit.EqualPairs(t, testkit.Everything(t, db), before)
 }
 
@@ -129,12 +131,12 @@ func TestCorruptCatalogue(t *testing.T) {
 			testkit.Write(t, db, kv.KeyValue{Key: layout.EntryKey("q"), Value: value})
 			before := testkit.Everything(t, db)
 			shown := fmt.Sprintf("%x", layout.EntryKey("q"))
-			testkit.WantError(t, drop(OpenQueue(t.Context(), db, "q", String())), ErrCorrupt, shown)
-			testkit.WantError(t, drop(Queues(t.Context(), db)), ErrCorrupt, shown)
-			_, _, err := Lookup(t.Context(), db, "q")
-			testkit.WantError(t, err, ErrCorrupt, shown)
+			testkit.WantError(t, drop(conq.OpenQueue(t.Context(), db, "q", conq.String())), conq.ErrCorrupt, shown)
+			testkit.WantError(t, drop(conq.Queues(t.Context(), db)), conq.ErrCorrupt, shown)
+			_, _, err := conq.Lookup(t.Context(), db, "q")
+			testkit.WantError(t, err, conq.ErrCorrupt, shown)
 			testkit.EqualPairs(t, testkit.Everything(t, db), before)
-			testkit.NoError(t, drop(OpenPriorityQueue(t.Context(), db, "p", String())))
+			testkit.NoError(t, drop(conq.OpenPriorityQueue(t.Context(), db, "p", conq.String())))
 		})
 	}
 	for what, key := range map[string][]byte{
@@ -147,14 +149,14 @@ func TestCorruptCatalogue(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			db := testkit.NewMemory(t, kv.Limits{})
 			testkit.Write(t, db, kv.KeyValue{Key: key, Value: testkit.Pack(t, "queue", 1)})
-			testkit.WantError(t, drop(Queues(t.Context(), db)), ErrCorrupt)
+			testkit.WantError(t, drop(conq.Queues(t.Context(), db)), conq.ErrCorrupt)
 		})
 	}
 	for what, value := range map[string][]byte{"empty": {}, "text": testkit.Pack(t, "1"), "0": testkit.Pack(t, 0), "more": testkit.Pack(t, 1, 1)} {
 		t.Run("store format "+what, func(t *testing.T) {
 			db := testkit.NewMemory(t, kv.Limits{})
 			testkit.Write(t, db, kv.KeyValue{Key: layout.FormatKey(), Value: value})
-			testkit.WantError(t, drop(OpenQueue(t.Context(), db, "q", String())), ErrCorrupt, "store format")
+			testkit.WantError(t, drop(conq.OpenQueue(t.Context(), db, "q", conq.String())), conq.ErrCorrupt, "store format")
 		})
 	}
 }
@@ -167,7 +169,7 @@ func TestOpenURL(t *testing.T) {
 		"etcd://a:1,b:2":       "must import github.com/conq-go/conq/kv/etcd",
 		"embedded:x?color=red": "color",
 	} {
-		if _, err := Open(t.Context(), url); err == nil {
+		if _, err := conq.Open(t.Context(), url); err == nil {
 			t.Errorf("Open(%q) worked", url)
 		} else {
 			testkit.WantError(t, err, kv.ErrInvalid, text)
@@ -178,38 +180,53 @@ func TestOpenURL(t *testing.T) {
 		dir + "/plain", dir + "/with:colon", "embedded:" + dir + "/scheme",
 		"EMBEDDED:" + dir + "/upper?durability=memory", "memory:", "Memory:",
 	} {
-		db, err := Open(t.Context(), url)
+		db, err := conq.Open(t.Context(), url)
 		testkit.NoError(t, err)
 		f := newFixture(t, db, nil)
 		testkit.NoError(t, f.q.Enqueue(f.ctx, "a"))
 		testkit.NoError(t, db.Close())
 	}
-	db, err := Open(t.Context(), dir+"/plain")
+	db, err := conq.Open(t.Context(), dir+"/plain")
 	testkit.NoError(t, err)
 	f := newFixture(t, db, nil)
 	testkit.Equal(t, "item that was there", first(t, f), "a")
 	testkit.NoError(t, db.Close())
 }
 
+// What has a scheme is asked of its engine; anything else is a directory.
 func TestSchemes(t *testing.T) {
-	for url, want := range map[string]string{
-		"memory:": "memory", "MEMORY:x": "memory", "a+b-c.9:": "a+b-c.9", "etcd://h:1": "etcd", "ab:x": "ab", "Z0z:": "z0z",
-		`C:\data`: "", "c:data": "", "data": "", "./a:b": "", "/a:b": "", "9p:x": "", ":x": "", ".x:y": "", "dät:x": "",
-		"a/b:c": "", "a@b:c": "", "a`b:c": "", "a[b:c": "", "a{b:c": "", "a b:c": "", "@a:c": "",
+	t.Chdir(t.TempDir())
+	for url, engine := range map[string]string{
+		"memory:": "", "MEMORY:": "", "MEMORY:x": "a memory store has no name", "a+b-c.9:": `no engine for "a+b-c.9:"`, "etcd://h:1": `no engine for "etcd:"`, "ab:x": `no engine for "ab:"`,
+		"Z0z:": `no engine for "z0z:"`,
 	} {
-		scheme, ok := cutScheme(url)
-		testkit.Equal(t, url, scheme, want)
-		testkit.Equal(t, url, ok, want != "")
+		db, err := conq.Open(t.Context(), url)
+		if engine != "" {
+			testkit.WantError(t, err, kv.ErrInvalid, engine)
+			continue
+		}
+		testkit.NoError(t, err)
+		testkit.NoError(t, db.Close())
+	}
+	for _, dir := range []string{
+		`C:\data`, "c:data", "data", "./a:b", t.TempDir() + "/a:b", "9p:x", ":x", ".x:y", "dät:x",
+		"a/b:c", "a@b:c", "a`b:c", "a[b:c", "a{b:c", "a b:c", "@a:c",
+	} {
+		db, err := conq.Open(t.Context(), dir)
+		testkit.NoError(t, err)
+		testkit.NoError(t, db.Close())
+		_, err = os.Stat(dir)
+		testkit.NoError(t, err)
 	}
 }
 
 // Who opens a queue that is there writes the format of the store if that is missing.
 func TestOpenWritesFormat(t *testing.T) {
 	db := testkit.NewMemory(t, kv.Limits{})
-	testkit.NoError(t, drop(OpenQueue(t.Context(), db, "q", String())))
+	testkit.NoError(t, drop(conq.OpenQueue(t.Context(), db, "q", conq.String())))
 	before := testkit.Everything(t, db)
 	testkit.Remove(t, db, kv.KeyRange(layout.FormatKey()))
-	testkit.NoError(t, drop(OpenQueue(t.Context(), db, "q", String())))
+	testkit.NoError(t, drop(conq.OpenQueue(t.Context(), db, "q", conq.String())))
 	testkit.Equal(t, "the store", fmt.Sprint(testkit.Everything(t, db)), fmt.Sprint(before))
 }
 
@@ -218,9 +235,9 @@ func TestQueuesByName(t *testing.T) {
 	db := testkit.NewMemory(t, kv.Limits{})
 	names := []string{"b", "a\x01", "a", "é", "aa", "Z", "\x7f", "ÿ"}
 	for _, name := range names {
-		testkit.NoError(t, drop(OpenQueue(t.Context(), db, name, Bytes())))
+		testkit.NoError(t, drop(conq.OpenQueue(t.Context(), db, name, conq.Bytes())))
 	}
-	infos, err := Queues(t.Context(), db)
+	infos, err := conq.Queues(t.Context(), db)
 	testkit.NoError(t, err)
 	var got []string
 	for _, info := range infos {
@@ -237,7 +254,7 @@ func TestOpenAfterUnknownCommit(t *testing.T) {
 		db := faulty.New(inner, 1, o)
 		const n = 50
 		for i := range n {
-			_, err := OpenQueue(t.Context(), db, fmt.Sprint("queue ", i), String())
+			_, err := conq.OpenQueue(t.Context(), db, fmt.Sprint("queue ", i), conq.String())
 			testkit.NoError(t, err)
 		}
 		testkit.NoError(t, db.Close())
@@ -254,17 +271,17 @@ func TestOpenTimeout(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				store := memory.New(memory.Options{Limits: kv.Limits{Age: time.Hour}})
-				testkit.NoError(t, drop(OpenQueue(t.Context(), store, "q", String())))
-				testkit.NoError(t, drop(OpenPriorityQueue(t.Context(), store, "p", String())))
+				testkit.NoError(t, drop(conq.OpenQueue(t.Context(), store, "q", conq.String())))
+				testkit.NoError(t, drop(conq.OpenPriorityQueue(t.Context(), store, "p", conq.String())))
 				db := faulty.New(store, 1, faulty.Options{Limits: limits, Latency: answer})
 				known := most // as outcome keys of others are looked at, too
 				if !limits.Shared {
 					known = answer
 				}
 				for i, open := range []func(context.Context) error{
-					func(ctx context.Context) error { return drop(OpenQueue(ctx, db, "q", String())) },
-					func(ctx context.Context) error { return drop(OpenPriorityQueue(ctx, db, "p", String())) },
-					func(ctx context.Context) error { return drop(OpenQueue(ctx, db, "new", String())) },
+					func(ctx context.Context) error { return drop(conq.OpenQueue(ctx, db, "q", conq.String())) },
+					func(ctx context.Context) error { return drop(conq.OpenPriorityQueue(ctx, db, "p", conq.String())) },
+					func(ctx context.Context) error { return drop(conq.OpenQueue(ctx, db, "new", conq.String())) },
 				} {
 					began := time.Now()
 					ctx, cancel := context.WithTimeout(t.Context(), most)

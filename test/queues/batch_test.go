@@ -1,10 +1,11 @@
-package conq
+package queues
 
 import (
 	"errors"
 	"strings"
 	"testing"
 
+	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/internal/testkit/engines"
 	"github.com/conq-go/conq/kv"
@@ -14,7 +15,7 @@ import (
 // it is then. The next call is not bound by that.
 func TestTakeRefused(t *testing.T) {
 	db := testkit.NewStrict(testkit.NewMemory(t, kv.Limits{}), 100, kv.ErrTooLarge)
-	q, err := OpenQueue(t.Context(), db, "q", String(), Options{Staging: StagingNever})
+	q, err := conq.OpenQueue(t.Context(), db, "q", conq.String(), conq.Options{Staging: conq.StagingNever})
 	testkit.NoError(t, err)
 	values := strings.Fields("a b c d e f g h")
 	testkit.NoError(t, q.EnqueueAll(t.Context(), values))
@@ -33,7 +34,7 @@ func TestTakeRefused(t *testing.T) {
 
 // A batch takes no more than maxBatchBytes, so that it fits in memory.
 func TestBatchBytes(t *testing.T) {
-	q, err := OpenQueue(t.Context(), engines.Embedded(t), "q", Bytes())
+	q, err := conq.OpenQueue(t.Context(), engines.Embedded(t), "q", conq.Bytes())
 	testkit.NoError(t, err)
 	for range 10 {
 		testkit.NoError(t, q.Enqueue(t.Context(), make([]byte, 1<<20)))
@@ -48,7 +49,7 @@ func TestNoEventsOfFailures(t *testing.T) {
 	for _, alone := range []bool{false, true} {
 		events := 0
 		db := testkit.NewStrict(testkit.NewMemory(t, kv.Limits{}), 100, errDiskFull)
-		q, err := OpenQueue(t.Context(), db, "q", String(), Options{NoCombining: alone, Staging: StagingNever, Observe: func(Event) { events++ }})
+		q, err := conq.OpenQueue(t.Context(), db, "q", conq.String(), conq.Options{NoCombining: alone, Staging: conq.StagingNever, Observe: func(conq.Event) { events++ }})
 		testkit.NoError(t, err)
 		testkit.NoError(t, q.Enqueue(t.Context(), "a"))
 		testkit.Equal(t, "events", events, 1)

@@ -1,4 +1,4 @@
-package conq_test
+package queues
 
 import (
 	"bytes"
@@ -14,6 +14,8 @@ import (
 	"github.com/conq-go/conq/kv/embedded"
 	"github.com/conq-go/conq/work"
 )
+
+var ctx = context.Background()
 
 // heapOptions have an embedded store take little that does not come from what is put there: 1 MiB of blocks, and memtables of 1 MiB.
 var heapOptions = embedded.Options{Cache: 1 << 20, MemTable: 1 << 20}

@@ -1,4 +1,4 @@
-package conq
+package queues
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/recipe"
@@ -17,8 +18,8 @@ import (
 
 func TestNames(t *testing.T) {
 	db := testkit.NewMemory(t, kv.Limits{})
-	for _, name := range []string{"a", "ä/\xe2\x82\xac", "\x01", " ", strings.Repeat("n", MaxName), "conq", "ÿ"} {
-		q, err := OpenQueue(t.Context(), db, name, String())
+	for _, name := range []string{"a", "ä/\xe2\x82\xac", "\x01", " ", strings.Repeat("n", conq.MaxName), "conq", "ÿ"} {
+		q, err := conq.OpenQueue(t.Context(), db, name, conq.String())
 		testkit.NoError(t, err)
 		testkit.Equal(t, "name", q.Name(), name)
 		testkit.NoError(t, q.Enqueue(t.Context(), name))
@@ -27,19 +28,19 @@ func TestNames(t *testing.T) {
 		testkit.Equal(t, "item", v, name)
 	}
 	cases := map[string]string{
-		"":                                "empty",
-		strings.Repeat("n", 10_000):       "it has 10000 bytes, 1024 are allowed",
-		strings.Repeat("n", MaxName+1):    "1025 bytes",
-		"a\x00b":                          `"a\x00b" has a NUL byte`,
-		"a\xffb":                          `"a\xffb" is not UTF-8`,
-		strings.Repeat("\xff", MaxName+1): "1025 bytes",
+		"":                                     "empty",
+		strings.Repeat("n", 10_000):            "it has 10000 bytes, 1024 are allowed",
+		strings.Repeat("n", conq.MaxName+1):    "1025 bytes",
+		"a\x00b":                               `"a\x00b" has a NUL byte`,
+		"a\xffb":                               `"a\xffb" is not UTF-8`,
+		strings.Repeat("\xff", conq.MaxName+1): "1025 bytes",
 	}
 	before := testkit.Everything(t, db)
 	for name, text := range cases {
-		testkit.WantError(t, drop(OpenQueue(t.Context(), db, name, String())), ErrName, text)
-		testkit.WantError(t, drop(OpenPriorityQueue(t.Context(), db, name, String())), ErrName, text)
-		_, _, err := Lookup(t.Context(), db, name)
-		testkit.WantError(t, err, ErrName, text)
+		testkit.WantError(t, drop(conq.OpenQueue(t.Context(), db, name, conq.String())), conq.ErrName, text)
+		testkit.WantError(t, drop(conq.OpenPriorityQueue(t.Context(), db, name, conq.String())), conq.ErrName, text)
+		_, _, err := conq.Lookup(t.Context(), db, name)
+		testkit.WantError(t, err, conq.ErrName, text)
 	}
 	testkit.EqualPairs(t, testkit.Everything(t, db), before)
 }
@@ -49,12 +50,12 @@ func TestQueuesAreApart(t *testing.T) {
 	db := &testkit.Hooked{DB: testkit.NewMemory(t, kv.Limits{}), Bounds: kv.Limits{Value: 2}}
 	names := []string{"a", "aa", "a\x01", "b", "conq", "queue", "piece"}
 	for _, name := range names {
-		q, err := OpenQueue(t.Context(), db, name, String())
+		q, err := conq.OpenQueue(t.Context(), db, name, conq.String())
 		testkit.NoError(t, err)
 		testkit.NoError(t, q.Enqueue(t.Context(), "item of "+name))
 	}
 	for i, name := range names {
-		q, err := OpenQueue(t.Context(), db, name, String())
+		q, err := conq.OpenQueue(t.Context(), db, name, conq.String())
 		testkit.NoError(t, err)
 		testkit.EqualSlices(t, "items", testkit.List(t, q.All(t.Context())), []string{"item of " + name})
 		if i%2 == 0 {
@@ -64,7 +65,7 @@ func TestQueuesAreApart(t *testing.T) {
 		}
 	}
 	testkit.Equal(t, "keys left", len(testkit.Stored(t, db)), 0)
-	infos, err := Queues(t.Context(), db)
+	infos, err := conq.Queues(t.Context(), db)
 	testkit.NoError(t, err)
 	testkit.Equal(t, "queues", len(infos), len(names))
 }
@@ -72,8 +73,8 @@ func TestQueuesAreApart(t *testing.T) {
 func TestNilAndZero(t *testing.T) {
 	f := newFixture(t, testkit.NewMemory(t, kv.Limits{}), nil)
 	var noContext context.Context
-	var zeroQ Queue[string]
-	var zeroP PriorityQueue[string]
+	var zeroQ conq.Queue[string]
+	var zeroP conq.PriorityQueue[string]
 	all := func(seq func(func(string, error) bool)) error {
 		for _, err := range seq {
 			return err
@@ -81,14 +82,14 @@ func TestNilAndZero(t *testing.T) {
 		return nil
 	}
 	errs := map[string]error{
-		"nil db":              drop(OpenQueue(t.Context(), nil, "q", String())),
-		"nil codec":           drop(OpenQueue[string](t.Context(), f.db, "q", nil)),
-		"nil db, priority":    drop(OpenPriorityQueue(t.Context(), nil, "q", String())),
-		"nil codec, priority": drop(OpenPriorityQueue[string](t.Context(), f.db, "q", nil)),
-		"no such staging":     drop(OpenQueue(t.Context(), f.db, "q", String(), Options{Staging: StagingAuto - 1})),
-		"nor this":            drop(OpenQueue(t.Context(), f.db, "q", String(), Options{Staging: 3})),
-		"two options":         drop(OpenQueue(t.Context(), f.db, "q", String(), Options{}, Options{})),
-		"Queues of nil":       drop(Queues(f.ctx, nil)),
+		"nil db":              drop(conq.OpenQueue(t.Context(), nil, "q", conq.String())),
+		"nil codec":           drop(conq.OpenQueue[string](t.Context(), f.db, "q", nil)),
+		"nil db, priority":    drop(conq.OpenPriorityQueue(t.Context(), nil, "q", conq.String())),
+		"nil codec, priority": drop(conq.OpenPriorityQueue[string](t.Context(), f.db, "q", nil)),
+		"no such staging":     drop(conq.OpenQueue(t.Context(), f.db, "q", conq.String(), conq.Options{Staging: conq.StagingAuto - 1})),
+		"nor this":            drop(conq.OpenQueue(t.Context(), f.db, "q", conq.String(), conq.Options{Staging: 3})),
+		"two options":         drop(conq.OpenQueue(t.Context(), f.db, "q", conq.String(), conq.Options{}, conq.Options{})),
+		"Queues of nil":       drop(conq.Queues(f.ctx, nil)),
 		"zero Enqueue":        zeroQ.Enqueue(f.ctx, "v"),
 		"zero Dequeue":        drop(zeroQ.Dequeue(f.ctx)),
 		"zero DequeueN":       drop(zeroQ.DequeueN(f.ctx, 1)),
@@ -101,36 +102,36 @@ func TestNilAndZero(t *testing.T) {
 		"zero DequeueWait":    drop(zeroQ.DequeueWait(f.ctx)),
 		"zero DequeueWaitN":   drop(zeroQ.DequeueWaitN(f.ctx, 1)),
 		"zero Reclaim":        zeroQ.Reclaim(f.ctx),
-		"zero PushAll":        zeroP.PushAll(f.ctx, []Prioritized[string]{{Value: "v", Priority: 1}}),
+		"zero PushAll":        zeroP.PushAll(f.ctx, []conq.Prioritized[string]{{Value: "v", Priority: 1}}),
 		"zero PopMin":         drop(zeroP.PopMin(f.ctx)),
-		"zero PopN Min":       drop(zeroP.PopN(f.ctx, Min, 1)),
-		"zero PopN Max":       drop(zeroP.PopN(f.ctx, Max, 1)),
-		"zero PopWait Min":    drop(zeroP.PopWait(f.ctx, Min)),
-		"zero PopWaitN Min":   drop(zeroP.PopWaitN(f.ctx, Min, 1)),
-		"zero PopWait Max":    drop(zeroP.PopWait(f.ctx, Max)),
-		"zero PopWaitN Max":   drop(zeroP.PopWaitN(f.ctx, Max, 1)),
-		"zero In":             drop(QueueTx[string]{}.Dequeue()),
-		"zero In Len":         drop(QueueTx[string]{}.Len()),
-		"zero In All":         all(QueueTx[string]{}.All()),
-		"zero In Len, p":      drop(PriorityQueueTx[string]{}.Len()),
-		"zero In, priority":   drop(PriorityQueueTx[string]{}.PopMin()),
+		"zero PopN Min":       drop(zeroP.PopN(f.ctx, conq.Min, 1)),
+		"zero PopN Max":       drop(zeroP.PopN(f.ctx, conq.Max, 1)),
+		"zero PopWait Min":    drop(zeroP.PopWait(f.ctx, conq.Min)),
+		"zero PopWaitN Min":   drop(zeroP.PopWaitN(f.ctx, conq.Min, 1)),
+		"zero PopWait Max":    drop(zeroP.PopWait(f.ctx, conq.Max)),
+		"zero PopWaitN Max":   drop(zeroP.PopWaitN(f.ctx, conq.Max, 1)),
+		"zero In":             drop(conq.QueueTx[string]{}.Dequeue()),
+		"zero In Len":         drop(conq.QueueTx[string]{}.Len()),
+		"zero In All":         all(conq.QueueTx[string]{}.All()),
+		"zero In Len, p":      drop(conq.PriorityQueueTx[string]{}.Len()),
+		"zero In, priority":   drop(conq.PriorityQueueTx[string]{}.PopMin()),
 		"nil ctx Enqueue":     f.q.Enqueue(noContext, "v"),
 		"nil ctx Peek":        drop(f.q.Peek(noContext)),
 		"nil ctx DequeueN":    drop(f.q.DequeueN(noContext, 1)),
-		"nil ctx PopWait Max": drop(f.p.PopWait(noContext, Max)),
+		"nil ctx PopWait Max": drop(f.p.PopWait(noContext, conq.Max)),
 		"nil ctx All":         all(f.q.All(noContext)),
-		"nil ctx Queues":      drop(Queues(noContext, f.db)),
+		"nil ctx Queues":      drop(conq.Queues(noContext, f.db)),
 		"batch of 0":          drop(f.q.DequeueN(f.ctx, 0)),
 		"batch of -1":         drop(f.q.DequeueN(f.ctx, -1)),
-		"batch of MinInt":     drop(f.p.PopN(f.ctx, Max, math.MinInt)),
-		"batch of 0, lowest":  drop(f.p.PopN(f.ctx, Min, 0)),
+		"batch of MinInt":     drop(f.p.PopN(f.ctx, conq.Max, math.MinInt)),
+		"batch of 0, lowest":  drop(f.p.PopN(f.ctx, conq.Min, 0)),
 	}
 	for verb, err := range verbsIn(f, nil) {
 		errs["In nil "+verb] = err
 	}
 	testkit.NoError(t, f.db.Transact(f.ctx, func(tx kv.Tx) error {
 		errs["batch of 0 in a transaction"] = drop(f.q.In(tx).DequeueN(0))
-		errs["batch of -1 in a transaction"] = drop(f.pf.In(tx).PopN(Max, -1))
+		errs["batch of -1 in a transaction"] = drop(f.pf.In(tx).PopN(conq.Max, -1))
 		return nil
 	}))
 	for what, err := range errs {
@@ -147,18 +148,18 @@ func TestNilAndZero(t *testing.T) {
 func TestCorruptValues(t *testing.T) {
 	type point struct{ X int }
 	f := newFixture(t, testkit.NewMemory(t, kv.Limits{}), nil)
-	raw, err := OpenQueue(t.Context(), f.db, "q", Bytes())
+	raw, err := conq.OpenQueue(t.Context(), f.db, "q", conq.Bytes())
 	testkit.NoError(t, err)
 	testkit.NoError(t, raw.Enqueue(f.ctx, []byte("\xff")))
-	testkit.WantError(t, drop(f.q.Dequeue(f.ctx)), ErrDecode, `queue "q"`, "02710015", "not UTF-8")
+	testkit.WantError(t, drop(f.q.Dequeue(f.ctx)), conq.ErrDecode, `queue "q"`, "02710015", "not UTF-8")
 	dequeue := map[string]func() error{
-		"JSON":  func() error { return dequeueWith(t, f, JSON[point]()) },
-		"Tuple": func() error { return dequeueWith(t, f, Tuple[string]()) },
-		"any":   func() error { return dequeueWith(t, f, Tuple[any]()) },
+		"JSON":  func() error { return dequeueWith(t, f, conq.JSON[point]()) },
+		"Tuple": func() error { return dequeueWith(t, f, conq.Tuple[string]()) },
+		"any":   func() error { return dequeueWith(t, f, conq.Tuple[any]()) },
 		"own":   func() error { return dequeueWith[int](t, f, refusing{}) },
 	}
 	for name, dequeue := range dequeue {
-		t.Run(name, func(t *testing.T) { testkit.WantError(t, dequeue(), ErrDecode, `queue "q"`) })
+		t.Run(name, func(t *testing.T) { testkit.WantError(t, dequeue(), conq.ErrDecode, `queue "q"`) })
 	}
 	testkit.WantError(t, dequeueWith[int](t, f, refusing{}), errRefused)
 	b, err := raw.Dequeue(f.ctx)
@@ -166,9 +167,9 @@ func TestCorruptValues(t *testing.T) {
 	testkit.Equal(t, "the item", string(b), "\xff")
 }
 
-func dequeueWith[T any](t *testing.T, f fixture, c Codec[T]) error {
+func dequeueWith[T any](t *testing.T, f fixture, c conq.Codec[T]) error {
 	t.Helper()
-	q, err := OpenQueue(t.Context(), f.db, "q", c)
+	q, err := conq.OpenQueue(t.Context(), f.db, "q", c)
 	testkit.NoError(t, err)
 	_, err = q.Dequeue(f.ctx)
 	return err
@@ -184,12 +185,12 @@ func (refusing) Decode([]byte) (int, error) { return 0, errRefused }
 // Values that do not encode change nothing, and are named by their position.
 func TestEncodeErrors(t *testing.T) {
 	f := newFixture(t, testkit.NewMemory(t, kv.Limits{}), nil)
-	q, err := OpenQueue[int](t.Context(), f.db, "q", refusing{})
+	q, err := conq.OpenQueue[int](t.Context(), f.db, "q", refusing{})
 	testkit.NoError(t, err)
 	testkit.WantError(t, q.Enqueue(f.ctx, 1), errRefused, `queue "q"`)
-	_, errNotUTF8 := String().Encode("\xff")
+	_, errNotUTF8 := conq.String().Encode("\xff")
 	testkit.WantError(t, f.q.EnqueueAll(f.ctx, []string{"a", "\xff"}), errNotUTF8, "value 2 of 2")
-	testkit.WantError(t, f.p.PushAll(f.ctx, []Prioritized[string]{{Value: "\xff", Priority: 1}, {Value: "b", Priority: 2}}), errNotUTF8, "value 1 of 2")
+	testkit.WantError(t, f.p.PushAll(f.ctx, []conq.Prioritized[string]{{Value: "\xff", Priority: 1}, {Value: "b", Priority: 2}}), errNotUTF8, "value 1 of 2")
 	testkit.Equal(t, "keys", len(testkit.Stored(t, f.db)), 0)
 }
 
@@ -238,17 +239,17 @@ func TestStoreErrors(t *testing.T) {
 	testkit.WantError(t, f.p.Push(ctx, "v", 1), errCancelled)
 	testkit.WantError(t, drop(f.p.PopMin(ctx)), errCancelled)
 	testkit.WantError(t, drop(f.p.PopMax(ctx)), errCancelled)
-	testkit.WantError(t, drop(f.p.PopWait(ctx, Min)), errCancelled)
-	testkit.WantError(t, drop(f.p.PopWait(ctx, Max)), errCancelled)
+	testkit.WantError(t, drop(f.p.PopWait(ctx, conq.Min)), errCancelled)
+	testkit.WantError(t, drop(f.p.PopWait(ctx, conq.Max)), errCancelled)
 	testkit.WantError(t, f.q.Clear(ctx), errCancelled)
 	testkit.WantError(t, f.p.Clear(ctx), errCancelled)
-	testkit.WantError(t, drop(Queues(ctx, f.db)), errCancelled)
+	testkit.WantError(t, drop(conq.Queues(ctx, f.db)), errCancelled)
 	testkit.NoError(t, f.db.Close())
 	testkit.WantError(t, f.q.Enqueue(f.ctx, "v"), kv.ErrClosed)
 	testkit.WantError(t, drop(f.q.Dequeue(f.ctx)), kv.ErrClosed)
-	testkit.WantError(t, drop(f.p.Peek(f.ctx, Max)), kv.ErrClosed)
-	testkit.WantError(t, drop(OpenQueue(f.ctx, f.db, "q", String())), kv.ErrClosed)
-	testkit.WantError(t, drop(OpenQueue(f.ctx, f.db, "new", String())), kv.ErrClosed)
+	testkit.WantError(t, drop(f.p.Peek(f.ctx, conq.Max)), kv.ErrClosed)
+	testkit.WantError(t, drop(conq.OpenQueue(f.ctx, f.db, "q", conq.String())), kv.ErrClosed)
+	testkit.WantError(t, drop(conq.OpenQueue(f.ctx, f.db, "new", conq.String())), kv.ErrClosed)
 }
 
 // Without random bytes for its key nothing is added, also if there are some for others of a batch.
@@ -256,7 +257,7 @@ func TestNoRandomBytes(t *testing.T) {
 	for left, batch := range map[int]int{0: 2, 50: 3} {
 		random := io.MultiReader(strings.NewReader(strings.Repeat("r", left)), iotest.ErrReader(errEnough))
 		f := newFixture(t, testkit.NewMemory(t, kv.Limits{}), random)
-		many := make([]Prioritized[string], 128)
+		many := make([]conq.Prioritized[string], 128)
 		for _, add := range []func(kv.Tx) error{
 			func(kv.Tx) error { return f.q.EnqueueAll(f.ctx, make([]string, batch)) }, // the first one, which reads what there is
 			func(kv.Tx) error { return f.q.Enqueue(f.ctx, "v") },

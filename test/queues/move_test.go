@@ -1,4 +1,4 @@
-package conq
+package queues
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/internal/testkit/engines"
 	"github.com/conq-go/conq/kv"
@@ -35,9 +36,9 @@ func TestMoveLargest(t *testing.T) {
 	for name, open := range engines.All(t) {
 		t.Run(name, func(t *testing.T) {
 			db := open(kv.Limits{})
-			from, err := OpenQueue(t.Context(), db, strings.Repeat("f", MaxName), String())
+			from, err := conq.OpenQueue(t.Context(), db, strings.Repeat("f", conq.MaxName), conq.String())
 			testkit.NoError(t, err)
-			to, err := OpenPriorityQueue(t.Context(), db, strings.Repeat("t", MaxName), String())
+			to, err := conq.OpenPriorityQueue(t.Context(), db, strings.Repeat("t", conq.MaxName), conq.String())
 			testkit.NoError(t, err)
 			size := db.Limits().Transaction / 2
 			testkit.NoError(t, from.Enqueue(t.Context(), strings.Repeat("x", size)))

@@ -1,4 +1,5 @@
-package conq
+// Package queues tests what users call, from outside.
+package queues
 
 import (
 	"testing"

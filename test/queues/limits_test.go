@@ -1,4 +1,4 @@
-package conq
+package queues
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/internal/budget"
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
@@ -19,8 +20,8 @@ type crowd struct {
 	*testing.T
 	ctx   context.Context
 	db    kv.DB
-	queue *Queue[string]
-	prio  *PriorityQueue[string]
+	queue *conq.Queue[string]
+	prio  *conq.PriorityQueue[string]
 	n     int
 	large string
 }
@@ -85,7 +86,7 @@ var verbsOfQueue = map[string]func(*crowd){
 				if moved = len(values); err != nil {
 					return err
 				}
-				pushed := make([]Prioritized[string], len(values))
+				pushed := make([]conq.Prioritized[string], len(values))
 				for i, v := range values {
 					pushed[i].Value = v
 				}
@@ -100,15 +101,15 @@ var verbsOfPriorityQueue = map[string]func(*crowd){
 	"Push": nil, // as Enqueue
 	"PushAll": func(c *crowd) {
 		if c.db.Limits().Operations > 0 {
-			testkit.WantError(c, c.prio.PushAll(c.ctx, make([]Prioritized[string], 1000)), kv.ErrTooLarge)
+			testkit.WantError(c, c.prio.PushAll(c.ctx, make([]conq.Prioritized[string], 1000)), kv.ErrTooLarge)
 		}
 	},
 	"PopMin": func(c *crowd) { c.fill(); c.together(func(int) error { return errOf(c.prio.PopMin(c.ctx)) }) },
 	"PopMax": func(c *crowd) { c.fill(); c.together(func(int) error { return errOf(c.prio.PopMax(c.ctx)) }) },
-	"Pop":    func(c *crowd) { c.fill(); c.together(func(int) error { return errOf(c.prio.Pop(c.ctx, Max)) }) },
+	"Pop":    func(c *crowd) { c.fill(); c.together(func(int) error { return errOf(c.prio.Pop(c.ctx, conq.Max)) }) },
 	"PopWait": func(c *crowd) {
 		c.fill()
-		c.together(func(i int) error { return errOf(c.prio.PopWait(c.ctx, End(i%2))) })
+		c.together(func(i int) error { return errOf(c.prio.PopWait(c.ctx, conq.End(i%2))) })
 	},
 	"PopN":     func(c *crowd) { c.drainBoth(c.prio.PopN) },
 	"PopWaitN": func(c *crowd) { c.drainBoth(c.prio.PopWaitN) },
@@ -118,8 +119,8 @@ var verbsOfPriorityQueue = map[string]func(*crowd){
 }
 
 // drainBoth drains from either end in turn.
-func (c *crowd) drainBoth(popN func(context.Context, End, int) ([]Prioritized[string], error)) {
-	for _, from := range []End{Min, Max} {
+func (c *crowd) drainBoth(popN func(context.Context, conq.End, int) ([]conq.Prioritized[string], error)) {
+	for _, from := range []conq.End{conq.Min, conq.Max} {
 		c.drain(func(n int) (int, error) { return lenOf(popN(c.ctx, from, n)) })
 	}
 }
@@ -128,7 +129,7 @@ func (c *crowd) drainBoth(popN func(context.Context, End, int) ([]Prioritized[st
 // and goes on in the next one. A new verb needs a case.
 func TestNoneTooLarge(t *testing.T) {
 	for of, cases := range map[reflect.Type]map[string]func(*crowd){
-		reflect.TypeFor[*Queue[string]](): verbsOfQueue, reflect.TypeFor[*PriorityQueue[string]](): verbsOfPriorityQueue,
+		reflect.TypeFor[*conq.Queue[string]](): verbsOfQueue, reflect.TypeFor[*conq.PriorityQueue[string]](): verbsOfPriorityQueue,
 	} {
 		for i := range of.NumMethod() {
 			if _, ok := cases[of.Method(i).Name]; !ok {
@@ -159,9 +160,9 @@ func newCrowd(t *testing.T, limits kv.Limits, shared bool) *crowd {
 		c.db = faulty.New(c.db, 1, faulty.Options{Limits: kv.Limits{Shared: true, UnknownCommits: true}})
 	}
 	var err error
-	c.queue, err = OpenQueue(t.Context(), c.db, "q", String())
+	c.queue, err = conq.OpenQueue(t.Context(), c.db, "q", conq.String())
 	testkit.NoError(t, err)
-	c.prio, err = OpenPriorityQueue(t.Context(), c.db, "p", String())
+	c.prio, err = conq.OpenPriorityQueue(t.Context(), c.db, "p", conq.String())
 	testkit.NoError(t, err)
 	t.Cleanup(func() { testkit.NoError(t, errors.Join(c.queue.Close(), c.prio.Close())) })
 	return c

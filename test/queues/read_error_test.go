@@ -1,4 +1,4 @@
-package conq
+package queues
 
 import (
 	"bytes"
@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/faulty"
@@ -19,11 +20,11 @@ import (
 // readers are verbs, and all else that reads a store. Each returns what it has found.
 var readers = map[string]func(f fixture) (found any, err error){
 	"OpenQueue": func(f fixture) (any, error) {
-		q, err := OpenQueue(context.Background(), f.db, "new", String())
+		q, err := conq.OpenQueue(context.Background(), f.db, "new", conq.String())
 		return q != nil, err
 	},
 	"OpenPriorityQueue": func(f fixture) (any, error) {
-		p, err := OpenPriorityQueue(context.Background(), f.db, "p", String())
+		p, err := conq.OpenPriorityQueue(context.Background(), f.db, "p", conq.String())
 		return p != nil, err
 	},
 	"Enqueue":      func(f fixture) (any, error) { return nil, f.q.Enqueue(f.ctx, "v") },
@@ -33,7 +34,7 @@ var readers = map[string]func(f fixture) (found any, err error){
 	"DequeueWait":  func(f fixture) (any, error) { return f.q.DequeueWait(f.ctx) },
 	"DequeueWaitN": func(f fixture) (any, error) { return f.q.DequeueWaitN(f.ctx, 2) },
 	"DequeueWait, nothing there": func(f fixture) (any, error) {
-		q, err := OpenQueue(context.Background(), f.db, "new", String(), Options{Staging: f.mode})
+		q, err := conq.OpenQueue(context.Background(), f.db, "new", conq.String(), conq.Options{Staging: f.mode})
 		if err != nil {
 			return nil, err
 		}
@@ -52,21 +53,21 @@ var readers = map[string]func(f fixture) (found any, err error){
 	"All":     func(f fixture) (any, error) { return valuesIn(f.q.All(f.ctx)) },
 	"Push":    func(f fixture) (any, error) { return nil, f.p.Push(f.ctx, "v", 0) },
 	"PushAll": func(f fixture) (any, error) {
-		return nil, f.p.PushAll(f.ctx, []Prioritized[string]{{Value: "v", Priority: 1}, {Value: "w", Priority: 0}, {Value: "x", Priority: 1}, {Value: "y", Priority: 5}})
+		return nil, f.p.PushAll(f.ctx, []conq.Prioritized[string]{{Value: "v", Priority: 1}, {Value: "w", Priority: 0}, {Value: "x", Priority: 1}, {Value: "y", Priority: 5}})
 	},
 	"PopMin":                func(f fixture) (any, error) { return f.p.PopMin(f.ctx) },
 	"PopMax":                func(f fixture) (any, error) { return f.p.PopMax(f.ctx) },
 	"PopMax first pushed":   func(f fixture) (any, error) { return f.pf.PopMax(f.ctx) },
-	"PopN Min":              func(f fixture) (any, error) { return f.p.PopN(f.ctx, Min, 3) },
-	"PopN Max":              func(f fixture) (any, error) { return f.p.PopN(f.ctx, Max, 3) },
-	"PopN Max first pushed": func(f fixture) (any, error) { return f.pf.PopN(f.ctx, Max, 3) },
-	"PopWait Min":           func(f fixture) (any, error) { return f.p.PopWait(f.ctx, Min) },
-	"PopWaitN Min":          func(f fixture) (any, error) { return f.p.PopWaitN(f.ctx, Min, 2) },
-	"PopWait Max":           func(f fixture) (any, error) { return f.pf.PopWait(f.ctx, Max) },
-	"PopWaitN Max":          func(f fixture) (any, error) { return f.pf.PopWaitN(f.ctx, Max, 2) },
-	"Peek Min":              func(f fixture) (any, error) { return f.p.Peek(f.ctx, Min) },
-	"Peek Max":              func(f fixture) (any, error) { return f.p.Peek(f.ctx, Max) },
-	"Peek Max first pushed": func(f fixture) (any, error) { return f.pf.Peek(f.ctx, Max) },
+	"PopN Min":              func(f fixture) (any, error) { return f.p.PopN(f.ctx, conq.Min, 3) },
+	"PopN Max":              func(f fixture) (any, error) { return f.p.PopN(f.ctx, conq.Max, 3) },
+	"PopN Max first pushed": func(f fixture) (any, error) { return f.pf.PopN(f.ctx, conq.Max, 3) },
+	"PopWait Min":           func(f fixture) (any, error) { return f.p.PopWait(f.ctx, conq.Min) },
+	"PopWaitN Min":          func(f fixture) (any, error) { return f.p.PopWaitN(f.ctx, conq.Min, 2) },
+	"PopWait Max":           func(f fixture) (any, error) { return f.pf.PopWait(f.ctx, conq.Max) },
+	"PopWaitN Max":          func(f fixture) (any, error) { return f.pf.PopWaitN(f.ctx, conq.Max, 2) },
+	"Peek Min":              func(f fixture) (any, error) { return f.p.Peek(f.ctx, conq.Min) },
+	"Peek Max":              func(f fixture) (any, error) { return f.p.Peek(f.ctx, conq.Max) },
+	"Peek Max first pushed": func(f fixture) (any, error) { return f.pf.Peek(f.ctx, conq.Max) },
 	"All by priority":       func(f fixture) (any, error) { return valuesIn(f.p.All(f.ctx)) },
 	"In a transaction": func(f fixture) (any, error) {
 		var found []any
@@ -81,8 +82,8 @@ var readers = map[string]func(f fixture) (found any, err error){
 				func() error { return note(q.Peek()) },
 				func() error { return note(q.Len()) },
 				func() error { return note(valuesIn(q.All())) },
-				func() error { return note(p.Peek(Min)) },
-				func() error { return note(pf.Peek(Max)) },
+				func() error { return note(p.Peek(conq.Min)) },
+				func() error { return note(pf.Peek(conq.Max)) },
 				func() error { return note(p.Len()) },
 				func() error { return note(valuesIn(p.All())) },
 				func() error { return note(q.Dequeue()) },
@@ -90,12 +91,12 @@ var readers = map[string]func(f fixture) (found any, err error){
 				func() error { return note(q.DequeueN(2)) },
 				func() error { return p.Push("v", 1) },
 				func() error {
-					return p.PushAll([]Prioritized[string]{{Value: "w", Priority: 1}, {Value: "x", Priority: 2}})
+					return p.PushAll([]conq.Prioritized[string]{{Value: "w", Priority: 1}, {Value: "x", Priority: 2}})
 				},
 				func() error { return note(p.PopMin()) },
 				func() error { return note(p.PopMax()) },
 				func() error { return note(pf.PopMax()) },
-				func() error { return note(pf.PopN(Max, 2)) },
+				func() error { return note(pf.PopN(conq.Max, 2)) },
 			} {
 				if err := verb(); err != nil {
 					return err
@@ -105,44 +106,44 @@ var readers = map[string]func(f fixture) (found any, err error){
 		})
 		return found, err
 	},
-	"Queues": func(f fixture) (any, error) { return Queues(f.ctx, f.db) },
+	"Queues": func(f fixture) (any, error) { return conq.Queues(f.ctx, f.db) },
 	"Lookup": func(f fixture) (any, error) {
-		info, found, err := Lookup(f.ctx, f.db, "q")
+		info, found, err := conq.Lookup(f.ctx, f.db, "q")
 		return fmt.Sprint(info, found), err
 	},
 	"Check": func(f fixture) (any, error) {
 		decoded := 0
-		report, err := checked(f, CheckOptions{Decode: func(_ string, payload []byte) error {
+		report, err := checked(f, conq.CheckOptions{Decode: func(_ string, payload []byte) error {
 			decoded += len(payload)
 			return nil
 		}})
 		return fmt.Sprint(report, decoded), err
 	},
-	"Check, Repair": func(f fixture) (any, error) { return checked(f, CheckOptions{Repair: true}) },
+	"Check, Repair": func(f fixture) (any, error) { return checked(f, conq.CheckOptions{Repair: true}) },
 	"Dump": func(f fixture) (any, error) {
 		var b bytes.Buffer
-		_, err := Dump(f.ctx, f.db, &b)
+		_, err := conq.Dump(f.ctx, f.db, &b)
 		return b.String(), err
 	},
 	"Dump of one": func(f fixture) (any, error) {
 		var b bytes.Buffer
-		_, err := Dump(f.ctx, f.db, &b, DumpOptions{Queues: []string{"p"}})
+		_, err := conq.Dump(f.ctx, f.db, &b, conq.DumpOptions{Queues: []string{"p"}})
 		return b.String(), err
 	},
 	"Load": func(f fixture) (any, error) {
-		return Load(f.ctx, f.db, dumpOf("loaded"))
+		return conq.Load(f.ctx, f.db, dumpOf("loaded"))
 	},
 	"Load refused": func(f fixture) (any, error) {
-		_, err := Load(f.ctx, f.db, dumpOf("q"))
-		if errors.Is(err, ErrNotEmpty) {
+		_, err := conq.Load(f.ctx, f.db, dumpOf("q"))
+		if errors.Is(err, conq.ErrNotEmpty) {
 			return "not empty", nil
 		}
 		return nil, err
 	},
 }
 
-func checked(f fixture, o CheckOptions) (CheckReport, error) {
-	report, err := Check(f.ctx, f.db, o)
+func checked(f fixture, o conq.CheckOptions) (conq.CheckReport, error) {
+	report, err := conq.Check(f.ctx, f.db, o)
 	report.Bytes = 0 // some of which are random
 	return report, err
 }
@@ -161,16 +162,16 @@ func valuesIn[V any](seq func(func(V, error) bool)) (values []V, err error) {
 func dumpOf(name string) io.Reader {
 	db := memory.New(memory.Options{})
 	defer db.Close()
-	q, err := OpenQueue(context.Background(), db, name, String())
+	q, err := conq.OpenQueue(context.Background(), db, name, conq.String())
 	if err == nil {
 		err = q.Enqueue(context.Background(), "v")
 	}
-	p, errP := OpenPriorityQueue(context.Background(), db, name+" by priority", String())
+	p, errP := conq.OpenPriorityQueue(context.Background(), db, name+" by priority", conq.String())
 	if errP == nil {
 		errP = p.Push(context.Background(), "w", 7)
 	}
 	var b bytes.Buffer
-	_, errD := Dump(context.Background(), db, &b)
+	_, errD := conq.Dump(context.Background(), db, &b)
 	if err := errors.Join(err, errP, errD); err != nil {
 		panic(err)
 	}
@@ -183,8 +184,8 @@ func TestReadErrors(t *testing.T) {
 	testkit.Long(t)
 	for _, of := range []struct {
 		shared bool
-		mode   Staging
-	}{{false, StagingNever}, {true, StagingAuto}, {true, StagingAlways}} {
+		mode   conq.Staging
+	}{{false, conq.StagingNever}, {true, conq.StagingAuto}, {true, conq.StagingAlways}} {
 		for _, expired := range []bool{false, true} {
 			for name, verb := range readers {
 				t.Run(fmt.Sprintf("%s %+v expired %v", name, of, expired), func(t *testing.T) {
@@ -207,7 +208,7 @@ func TestReadErrors(t *testing.T) {
 								want, wantAfter = found, after
 							case err != nil:
 								testkit.WantError(t, err, testkit.ErrRead)
-								testkit.Equal(t, "said to be an item that does not decode", errors.Is(err, ErrDecode), false)
+								testkit.Equal(t, "said to be an item that does not decode", errors.Is(err, conq.ErrDecode), false)
 								testkit.Equal(t, fmt.Sprintf("after an error at read %d", k), after, before)
 							default:
 								testkit.Equal(t, fmt.Sprintf("found without an error, though read %d failed", k), found, want)
@@ -234,7 +235,7 @@ func TestReadErrorsStaged(t *testing.T) {
 		testkit.Bubble(t, func(t *testing.T) {
 			at := 0
 			db := testkit.FailingAt(testkit.NewMemory(t, kv.Limits{Shared: true}), &at)
-			q, err := OpenQueue(t.Context(), db, "q", String(), Options{Staging: StagingAlways})
+			q, err := conq.OpenQueue(t.Context(), db, "q", conq.String(), conq.Options{Staging: conq.StagingAlways})
 			testkit.NoError(t, err)
 			testkit.NoError(t, q.Enqueue(t.Context(), "first"))
 			testkit.NoError(t, db.Transact(t.Context(), func(tx kv.Tx) error { return testkit.Abandon(tx, testkit.Laid("q")) }))
@@ -258,7 +259,7 @@ func TestReadErrorsStaged(t *testing.T) {
 
 // readingFixture returns queues of items over several keys, the first of which are staged and not collected, in
 // time or not. With at the at-th read from then on fails; it counts down.
-func readingFixture(t *testing.T, shared, expired bool, mode Staging) (f fixture, at *int) {
+func readingFixture(t *testing.T, shared, expired bool, mode conq.Staging) (f fixture, at *int) {
 	var base kv.DB = memory.New(memory.Options{})
 	if shared {
 		base = faulty.New(base, 1, faulty.Options{Limits: kv.Limits{Shared: true, UnknownCommits: true}})
@@ -268,12 +269,12 @@ func readingFixture(t *testing.T, shared, expired bool, mode Staging) (f fixture
 	db := testkit.FailingAt(base, at)
 	db.Bounds.Value = 16
 	f = fixture{db: db, ctx: t.Context(), mode: mode}
-	o, first := Options{Staging: mode}, Options{Staging: mode, FIFOTies: true}
+	o, first := conq.Options{Staging: mode}, conq.Options{Staging: mode, FIFOTies: true}
 	open := func() {
 		var errs [3]error
-		f.q, errs[0] = OpenQueue(t.Context(), db, "q", String(), o)
-		f.p, errs[1] = OpenPriorityQueue(t.Context(), db, "p", String(), o)
-		f.pf, errs[2] = OpenPriorityQueue(t.Context(), db, "p", String(), first)
+		f.q, errs[0] = conq.OpenQueue(t.Context(), db, "q", conq.String(), o)
+		f.p, errs[1] = conq.OpenPriorityQueue(t.Context(), db, "p", conq.String(), o)
+		f.pf, errs[2] = conq.OpenPriorityQueue(t.Context(), db, "p", conq.String(), first)
 		testkit.NoError(t, errors.Join(errs[:]...))
 	}
 	open()

@@ -1,4 +1,4 @@
-package conq
+package queues
 
 import (
 	"errors"
@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/internal/testkit/engines"
 	"github.com/conq-go/conq/kv"
@@ -28,7 +29,7 @@ func (m *model) equal(o *model) bool {
 	return slices.Equal(m.queue, o.queue) && slices.Equal(m.heap, o.heap)
 }
 
-func (m *model) push(v Prioritized[string]) {
+func (m *model) push(v conq.Prioritized[string]) {
 	m.heap = append(m.heap, v)
 	sort.SliceStable(m.heap, func(i, j int) bool { return m.heap[i].Priority < m.heap[j].Priority })
 }
@@ -154,7 +155,7 @@ func drawOps() *rapid.Generator[op] {
 			number++
 			v := fmt.Sprint("v", number)
 			v += strings.Repeat(".", max(0, rapid.SampledFrom(sizes).Draw(t, "size")-len(v)))
-			o.values = append(o.values, Prioritized[string]{Value: v, Priority: rapid.SampledFrom([]int64{-300, -1, 0, 1, 1, 7}).Draw(t, "priority")})
+			o.values = append(o.values, conq.Prioritized[string]{Value: v, Priority: rapid.SampledFrom([]int64{-300, -1, 0, 1, 1, 7}).Draw(t, "priority")})
 		}
 		return o
 	})

@@ -1,8 +1,9 @@
-package conq
+package queues
 
 import (
 	"testing"
 
+	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/embedded"
@@ -15,9 +16,9 @@ func verbsIn(f fixture, tx kv.Tx) map[string]error {
 	all := map[string]error{
 		"Enqueue": q.Enqueue("x"), "EnqueueAll": q.EnqueueAll([]string{"x", "y"}), "Dequeue": drop(q.Dequeue()),
 		"DequeueN": drop(q.DequeueN(2)), "Peek": drop(q.Peek()), "Len": drop(q.Len()), "Clear": q.Clear(),
-		"Push": p.Push("x", 1), "PushAll": p.PushAll([]Prioritized[string]{{Value: "x", Priority: 1}}), "PopMin": drop(p.PopMin()),
-		"PopMax": drop(p.PopMax()), "PopN Min": drop(p.PopN(Min, 2)), "PopN Max": drop(p.PopN(Max, 2)), "Peek Min": drop(p.Peek(Min)),
-		"Peek Max": drop(p.Peek(Max)), "Len of priorities": drop(p.Len()), "Clear of priorities": p.Clear(), "All": nil, "All of priorities": nil,
+		"Push": p.Push("x", 1), "PushAll": p.PushAll([]conq.Prioritized[string]{{Value: "x", Priority: 1}}), "PopMin": drop(p.PopMin()),
+		"PopMax": drop(p.PopMax()), "PopN Min": drop(p.PopN(conq.Min, 2)), "PopN Max": drop(p.PopN(conq.Max, 2)), "Peek Min": drop(p.Peek(conq.Min)),
+		"Peek Max": drop(p.Peek(conq.Max)), "Len of priorities": drop(p.Len()), "Clear of priorities": p.Clear(), "All": nil, "All of priorities": nil,
 	}
 	for _, err := range q.All() {
 		all["All"] = err
