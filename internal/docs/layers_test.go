@@ -65,7 +65,7 @@ var layers = []layer{
 	{"internal/check", below("internal/layout", "internal/jobs", "internal/reads", "internal/handle", "internal/staging", "internal/outcome"), false, "it reads any store, of any engine"},
 	{"internal/dump", below("recipe", "internal/layout", "internal/catalogue", "internal/reads", "internal/handle", "internal/jobs", "internal/outcome", "internal/dump/stream", "internal/budget"), false, "queues travel between stores of any engine"},
 	{"internal/remove", below("internal/layout", "internal/catalogue", "internal/jobs", "internal/reads", "internal/outcome", "internal/budget"), false, "it deletes queues of any kind, in any store"},
-	{".", below("internal/layout", "internal/catalogue", "internal/handle", "internal/dump", "internal/check", "internal/remove"), false, "queues work on any engine; which ones a program links, engines.go and the program say"},
+	{".", below("internal/layout", "internal/catalogue", "internal/handle", "internal/dump", "internal/check", "internal/remove"), false, "queues work on any engine; which ones a program links, open.go and the program say"},
 	{"internal/tubeverbs", []string{"kv"}, false, "it names verbs: who has them, and who calls them, stand above"},
 	{"work", below("internal/tubeverbs", "internal/layout", "internal/catalogue", "internal/jobs", "internal/outcome", "internal/budget", "internal/batch", "internal/paging"), true, "work queues work on any engine, beside queues and not on top of them"},
 	{"work/tracing", []string{"work"}, true, "it stands on what users have: who does not trace must not link OpenTelemetry"},
@@ -87,7 +87,6 @@ var layers = []layer{
 	{"internal/linear/...", []string{"..."}, true, ""},
 	{"internal/testkit", below("recipe", "internal/layout", "kv/memory", "kv/faulty"), true, "tests of all packages may import it"},
 	{"internal/testkit/engines", below("internal/testkit", "kv/embedded"), true, "tests of the engines import internal/testkit, so it stands apart"},
-	{"internal/typecheck", nil, true, "it reads packages as files"},
 	{"bench/...", []string{"..."}, true, ""},
 	{"internal/cli", []string{"..."}, true, ""},
 	{"cmd/...", []string{"internal/cli"}, false, "main only calls the command line, where tests can reach it"},
@@ -97,8 +96,8 @@ func below(dirs ...string) []string {
 	return append([]string{"kv", "tuple", "subspace", "queue", "internal/options"}, dirs...)
 }
 
-// engines.go is where the root package links the engines that Open always knows.
-var exceptions = map[string][]string{"engines.go": {"kv/embedded", "kv/memory"}}
+// open.go is where the root package links the engines that Open always knows.
+var exceptions = map[string][]string{"open.go": {"kv/embedded", "kv/memory"}}
 
 func layerOf(dir string) (layer, bool) {
 	i := slices.IndexFunc(layers, func(l layer) bool { return matches(l.dir, dir) })
@@ -195,8 +194,8 @@ func TestLayersRefuse(t *testing.T) {
 		{"recipe/queue.go", module, false},
 		{"queue.go", module + "/kv/memory", false},
 		{"queue.go", module + "/work", false},
-		{"engines.go", module + "/kv/memory", true},
-		{"engines.go", module + "/kv/etcd", false},
+		{"open.go", module + "/kv/memory", true},
+		{"open.go", module + "/kv/etcd", false},
 		{"work/queue.go", module, false},
 		{"work/queue.go", module + "/internal/jobs", true},
 		{"server/http.go", module + "/kv/embedded", false},
