@@ -61,7 +61,7 @@ func (p *PriorityQueue[T]) Close() error { return p.h.Close() }
 
 // In returns the queue's methods within tx, where they are part of what the
 // caller does there: all of it happens, or nothing. tx must be of the store that the
-// queue was opened in. If it is known not to be (see [kv.Foreign]), the methods return a
+// queue was opened in. If the store knows that it is not, as it does where one process has it for itself, the methods return a
 // [kv.ErrInvalid], and do nothing; otherwise the keys go where tx goes.
 func (p *PriorityQueue[T]) In(tx kv.Tx) PriorityQueueTx[T] {
 	return PriorityQueueTx[T]{p, p.h.In(tx)}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/conq-go/conq/internal/kvext"
 	"github.com/conq-go/conq/kv"
 )
 
@@ -112,10 +113,10 @@ func (u unread) Range(kv.Range, kv.RangeOptions) iter.Seq2[kv.KeyValue, error] {
 func TestLastKeyErrors(t *testing.T) {
 	r := unread{err: errors.New("failed")}
 	span := kv.PrefixRange([]byte("a"))
-	if _, err := kv.LastKey(r, span, span); err != r.err {
+	if _, err := kvext.LastKey(r, span, span); err != r.err {
 		t.Errorf("LastKey returned %v", err)
 	}
-	if _, err := kv.LastKeys(r, []kv.Range{span}, span, nil); err != r.err {
+	if _, err := kvext.LastKeys(r, []kv.Range{span}, span, nil); err != r.err {
 		t.Errorf("LastKeys returned %v", err)
 	}
 }

@@ -450,12 +450,5 @@ func (tx onceTx) NoSync() { NoSync(tx.Tx) }
 
 func (tx onceTx) Prefetch(reads []Read) { Prefetch(tx.Tx, reads...) }
 
-func (tx onceTx) LastKey(span, among Range) ([]byte, error) { return LastKey(tx.Tx, span, among) }
-
-func (tx onceTx) LastKeys(spans []Range, among Range, to [][]byte) ([][]byte, error) {
-	return LastKeys(tx.Tx, spans, among, to)
-}
-
-func (tx onceTx) Known(span Range, o RangeOptions, to []KeyValue) ([]KeyValue, bool, error) {
-	return Known(tx.Tx, span, o, to)
-}
+// Unwrap returns the Reader that answers reads; see internal/kvext.
+func (tx onceTx) Unwrap() Reader { return tx.Tx }

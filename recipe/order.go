@@ -3,6 +3,7 @@ package recipe
 import (
 	"iter"
 
+	"github.com/conq-go/conq/internal/kvext"
 	"github.com/conq-go/conq/kv"
 )
 
@@ -55,13 +56,13 @@ func (o Order) Read(limit int) kv.Read {
 // lastOne reads the last pair of a range.
 var lastOne = kv.RangeOptions{Limit: 1, Reverse: true}
 
-// Known returns what Items does, if the engine has it in memory; see [kv.Known].
+// Known returns what Items does, if the engine has it in memory; see [kvext.Known].
 func (o Order) Known(r kv.Reader, limit int) (items []kv.KeyValue, known bool, err error) {
 	if o.group != nil {
 		return nil, false, nil
 	}
 	first := o.Read(limit)
-	return kv.Known(r, first.Range, first.Options, nil)
+	return kvext.Known(r, first.Range, first.Options, nil)
 }
 
 // groups returns the items of the last priority, then of the one before, and so on.
@@ -85,7 +86,7 @@ func (o Order) groups(r kv.Reader, limit int) iter.Seq2[kv.KeyValue, error] {
 	}
 }
 
-// lastGroup returns the range of the items of the last priority. It is no kv.LastKey, as what that
+// lastGroup returns the range of the items of the last priority. It is no kvext.LastKey, as what that
 // returns through a snapshot may be of an earlier version than what is read next.
 func (o Order) lastGroup(r kv.Reader, in kv.Range) (same kv.Range, found bool, err error) {
 	for last, err := range r.Range(in, lastOne) {

@@ -5,6 +5,7 @@ import (
 	"iter"
 	"slices"
 
+	"github.com/conq-go/conq/internal/kvext"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/subspace"
 )
@@ -124,7 +125,7 @@ func (p PriorityQueue) NextKeys(tx kv.Tx, priorities []int64, inUse InUse) ([][]
 
 // lastCounts returns the last count of each of several priorities, or -1 where there is none.
 func (p PriorityQueue) lastCounts(tx kv.Tx, groups []kv.Range, inUse InUse) ([]int64, error) {
-	last, err := kv.LastKeys(tx.Snapshot(), groups, p.Range(), nil)
+	last, err := kvext.LastKeys(tx.Snapshot(), groups, p.Range(), nil)
 	if err != nil {
 		return nil, err
 	}

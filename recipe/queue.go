@@ -4,6 +4,7 @@ import (
 	"io"
 	"iter"
 
+	"github.com/conq-go/conq/internal/kvext"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/subspace"
 )
@@ -95,7 +96,7 @@ func (q Queue) NextKeys(tx kv.Tx, n int, inUse InUse) ([][]byte, error) {
 
 // lastIndex returns the index of the last item, or 0 if there is none.
 func (q Queue) lastIndex(r kv.Reader) (int64, error) {
-	last, err := kv.LastKey(r, q.Range(), q.span)
+	last, err := kvext.LastKey(r, q.Range(), q.span)
 	if last == nil || err != nil {
 		return 0, err
 	}

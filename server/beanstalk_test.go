@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/conq-go/conq/internal/kvext"
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 )
@@ -58,10 +59,10 @@ func (c *tubeClient) ask(t *testing.T, lines string, want ...string) {
 // reopened is a store as the next process has it.
 type reopened struct {
 	kv.DB
-	signals kv.Signals
+	signals kvext.Signals
 }
 
-func (r *reopened) Signals() *kv.Signals { return &r.signals }
+func (r *reopened) Signals() *kvext.Signals { return &r.signals }
 
 // A server gives back what connections to one that has died held, by whatever command, and nothing that a client of HTTP holds, whatever that
 // calls itself. Each connection has a name.

@@ -11,6 +11,7 @@ import (
 	"github.com/conq-go/conq/internal/batch"
 	"github.com/conq-go/conq/internal/budget"
 	"github.com/conq-go/conq/internal/jobs"
+	"github.com/conq-go/conq/internal/kvext"
 	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/internal/outcome"
 	"github.com/conq-go/conq/kv"
@@ -26,10 +27,10 @@ type engine struct {
 	limits  kv.Limits
 	room    budget.Room
 	recipe  *jobs.Queue
-	entry   *layout.Entry // of the queue, which may be gone, if the queue was deleted
-	signals *kv.Signals   // nil where waiting workers may be in other processes
-	local   *kv.Signals   // of those in this process; nil if there are none
-	signal  []byte        // the key that is watched there
+	entry   *layout.Entry  // of the queue, which may be gone, if the queue was deleted
+	signals *kvext.Signals // nil where waiting workers may be in other processes
+	local   *kvext.Signals // of those in this process; nil if there are none
+	signal  []byte         // the key that is watched there
 	lanes   *outcome.Lanes
 	recalls *jobs.Recalls
 	ids     *jobs.IDs
@@ -80,7 +81,7 @@ func (e *engine) init(db kv.DB, name string, o Options) {
 	e.db, e.name, e.options, e.limits, e.now = db, name, o, db.Limits(), time.Now
 	e.open, e.end = context.WithCancelCause(context.Background())
 	e.room.Init(e.limits)
-	e.signals, e.local = kv.SignalsOf(db), kv.NewsOf(db)
+	e.signals, e.local = kvext.SignalsOf(db), kvext.NewsOf(db)
 	e.signal, e.entry = jobs.SignalKey(name), layout.NewEntry(db, name, queue.KindWorkQueue)
 	e.ids = jobs.ShareIDs(db)
 	e.recalls = jobs.ShareRecalls(db, name)

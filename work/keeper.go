@@ -11,6 +11,7 @@ import (
 
 	"github.com/conq-go/conq/internal/catalogue"
 	"github.com/conq-go/conq/internal/jobs"
+	"github.com/conq-go/conq/internal/kvext"
 	"github.com/conq-go/conq/internal/options"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/queue"
@@ -60,7 +61,7 @@ func shareKeeper(db kv.DB) *keeper {
 		return keepers[db]
 	}
 	k := &keeper{
-		db: db, shared: kv.SignalsOf(db) == nil, slots: make(chan struct{}, atWork), users: 1,
+		db: db, shared: kvext.SignalsOf(db) == nil, slots: make(chan struct{}, atWork), users: 1,
 		alarms: make(map[string]*alarm), aside: make(map[string]*asideEntry),
 	}
 	if comparable {

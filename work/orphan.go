@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/conq-go/conq/internal/jobs"
+	"github.com/conq-go/conq/internal/kvext"
 	"github.com/conq-go/conq/kv"
 )
 
@@ -13,7 +14,7 @@ type inRunner struct{}
 
 // openingOf returns the number of this opening of the store, or 0 where other processes may have it open, too.
 func openingOf(db kv.DB) int64 {
-	if signals := kv.SignalsOf(db); signals != nil {
+	if signals := kvext.SignalsOf(db); signals != nil {
 		return signals.Opening()
 	}
 	return 0

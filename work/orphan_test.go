@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/conq-go/conq/internal/kvext"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/embedded"
 	"github.com/conq-go/conq/kv/memory"
@@ -17,10 +18,10 @@ import (
 // reopened is a store as the next process has it that opens it.
 type reopened struct {
 	kv.DB
-	signals kv.Signals
+	signals kvext.Signals
 }
 
-func (r *reopened) Signals() *kv.Signals { return &r.signals }
+func (r *reopened) Signals() *kvext.Signals { return &r.signals }
 
 // run has a runner begin all jobs of a source, whose handlers go on until the end of the test, or of their contexts.
 func run(t *testing.T, q Source[string], workers int) (ended <-chan error) {

@@ -2,6 +2,7 @@ package work
 
 import (
 	"github.com/conq-go/conq/internal/jobs"
+	"github.com/conq-go/conq/internal/kvext"
 	"github.com/conq-go/conq/internal/options"
 	"github.com/conq-go/conq/kv"
 )
@@ -25,7 +26,7 @@ func (e *engine) readyIn(tx kv.Tx) error {
 		return e.wrap(invalid("In was given no transaction"))
 	case e.closed.Load():
 		return e.closedError()
-	case kv.Foreign(e.db, tx):
+	case kvext.Foreign(e.db, tx):
 		return e.wrap(invalid("In was given a transaction of another store"))
 	}
 	tx.OnCommit(e.clock.touch)

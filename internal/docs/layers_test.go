@@ -31,19 +31,20 @@ type layer struct {
 var layers = []layer{
 	{"kv", nil, false, "it is the contract: who writes an engine, or a layer, must not get anything else with it"},
 	{"kv/internal/...", []string{"kv", "kv/internal/..."}, true, "engines share it, so it can't know one of them, nor queues"},
-	{"kv/kvtest", []string{"kv", "kv/internal/..."}, true, "it judges every engine by the contract alone"},
+	{"kv/kvtest", []string{"kv", "kv/internal/...", "internal/kvext"}, true, "it judges every engine by the contract alone"},
 	{"kv/embedded/internal/cache", []string{"kv", "kv/internal/overlay", "internal/linked"}, true, "it keeps what reads and commits tell it, and knows neither Pebble nor the journal"},
 	{"kv/embedded/internal/conflict", []string{"kv", "kv/internal/overlay"}, false, "it compares keys with sets of ranges: who reads and writes them is the engine's"},
 	{"kv/embedded/internal/guardfs", nil, true, "it guards files of any kind: what they hold is the engine's"},
 	{"kv/embedded/internal/atomicfile", nil, true, "its files hold any text"},
 	{"kv/embedded/internal/wal", []string{"kv/embedded/internal/guardfs", "kv/embedded/internal/atomicfile", "internal/batch"}, true, "its records are bytes: what they do to a store is the engine's"},
-	{"kv/embedded", []string{"kv", "kv/internal/...", "kv/embedded/internal/...", "internal/linked", "internal/options"}, true, "an engine stores keys and values: it knows neither queues nor other engines"},
-	{"kv/...", []string{"kv", "kv/internal/...", "internal/linked", "internal/options"}, true, "an engine stores keys and values: it knows neither queues nor other engines"},
+	{"kv/embedded", []string{"kv", "kv/internal/...", "kv/embedded/internal/...", "internal/linked", "internal/options", "internal/kvext"}, true, "an engine stores keys and values: it knows neither queues nor other engines"},
+	{"kv/...", []string{"kv", "kv/internal/...", "internal/linked", "internal/options", "internal/kvext"}, true, "an engine stores keys and values: it knows neither queues nor other engines"},
 	{"tuple", nil, false, "it is an encoding: bytes in, values out"},
 	{"subspace", []string{"kv", "tuple"}, false, "it makes keys and ranges, and reads nothing"},
 	{"queue", []string{"kv", "tuple"}, false, "a client must not bring a store"},
+	{"internal/kvext", []string{"kv"}, false, "it is what our engines can do besides: which one it is, others say"},
 	{"internal/options", []string{"kv"}, false, "its options are of anything"},
-	{"recipe", []string{"kv", "tuple", "subspace"}, false, "it is the published algorithm on one transaction, on any engine"},
+	{"recipe", []string{"kv", "tuple", "subspace", "internal/kvext"}, false, "it is the published algorithm on one transaction, on any engine"},
 	{"internal/measure", nil, true, "it measures calls of any kind"},
 	{"internal/audit", []string{"queue"}, false, "it judges histories, so it must not share code with what made them"},
 	{"internal/budget", []string{"kv"}, false, "it counts what transactions do: what that is for, others know"},
@@ -93,7 +94,7 @@ var layers = []layer{
 }
 
 func below(dirs ...string) []string {
-	return append([]string{"kv", "tuple", "subspace", "queue", "internal/options"}, dirs...)
+	return append([]string{"kv", "tuple", "subspace", "queue", "internal/options", "internal/kvext"}, dirs...)
 }
 
 // open.go is where the root package links the engines that Open always knows.

@@ -8,6 +8,7 @@ import (
 	"github.com/conq-go/conq/internal/catalogue"
 	"github.com/conq-go/conq/internal/handle"
 	"github.com/conq-go/conq/internal/jobs"
+	"github.com/conq-go/conq/internal/kvext"
 	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/internal/outcome"
 	"github.com/conq-go/conq/internal/reads"
@@ -90,11 +91,11 @@ type workTarget struct {
 	recipe   *jobs.Queue
 	importer *jobs.Importer
 	lanes    *outcome.Lanes
-	signals  *kv.Signals
+	signals  *kvext.Signals
 }
 
 func (l *loader) openJobs() (target, error) {
-	t := &workTarget{db: l.db, name: l.queue.Name, recipe: workQueue(l.db, l.queue.Name), signals: kv.SignalsOf(l.db)}
+	t := &workTarget{db: l.db, name: l.queue.Name, recipe: workQueue(l.db, l.queue.Name), signals: kvext.SignalsOf(l.db)}
 	t.entry = layout.NewEntry(l.db, t.name, queue.KindWorkQueue)
 	if err := catalogue.Register(l.ctx, l.db, t.name, queue.KindWorkQueue); err != nil {
 		return nil, err

@@ -14,6 +14,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/internal/budget"
+	"github.com/conq-go/conq/internal/kvext"
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/embedded"
@@ -46,7 +47,7 @@ func once(f *func()) {
 	}
 }
 
-func (w *writes) Signals() *kv.Signals { return kv.SignalsOf(w.DB) }
+func (w *writes) Signals() *kvext.Signals { return kvext.SignalsOf(w.DB) }
 
 func (w *writes) Transact(ctx context.Context, f func(kv.Tx) error) error {
 	return w.DB.Transact(ctx, func(tx kv.Tx) error {

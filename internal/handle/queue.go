@@ -12,6 +12,7 @@ import (
 
 	"github.com/conq-go/conq/internal/budget"
 	"github.com/conq-go/conq/internal/catalogue"
+	"github.com/conq-go/conq/internal/kvext"
 	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/internal/outcome"
 	"github.com/conq-go/conq/internal/progress"
@@ -29,8 +30,8 @@ type queue struct {
 	nextKeys nextKeys
 	orders   orders
 	decode   func([]byte) (any, error) // or nil
-	signals  *kv.Signals               // nil where waiters may be in other processes
-	local    *kv.Signals               // of those in this process; nil if there are none
+	signals  *kvext.Signals            // nil where waiters may be in other processes
+	local    *kvext.Signals            // of those in this process; nil if there are none
 	announce func(kv.Tx) error         // tells that something was added
 	observer func(Event)               // or nil
 	limits   kv.Limits
@@ -65,7 +66,7 @@ func (q *queue) open(ctx context.Context, db kv.DB, name string, kind types.Kind
 	}
 	q.db, q.name, q.limits, q.observer, q.log = db, name, db.Limits(), o.Observe, o.Logger
 	q.space, q.entry = layout.New(name, kind, q.limits), layout.NewEntry(db, name, kind)
-	q.signals, q.local, q.announce = kv.SignalsOf(db), kv.NewsOf(db), Announcer(db, name)
+	q.signals, q.local, q.announce = kvext.SignalsOf(db), kvext.NewsOf(db), Announcer(db, name)
 	q.lanes = outcome.New(db, layout.Outcomes(name), nil)
 	q.forgetOthers(ctx)
 	return nil
@@ -113,9 +114,9 @@ func (q *queue) items(r kv.Reader, side staging.Side, limit int) iter.Seq2[kv.Ke
 // Announcer returns what has callers look again that wait for items of a queue, once a
 // transaction has committed that has put some there.
 func Announcer(db kv.DB, name string) func(kv.Tx) error {
-	local := kv.NewsOf(db)
+	local := kvext.NewsOf(db)
 	notify := func() { local.Notify(name) }
-	if kv.SignalsOf(db) != nil {
+	if kvext.SignalsOf(db) != nil {
 		return func(tx kv.Tx) error {
 			tx.OnCommit(notify)
 			return nil

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/internal/kvext"
 	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/internal/testkit/engines"
@@ -334,7 +335,7 @@ type callCounter struct {
 	n atomic.Int64
 }
 
-func (c *callCounter) Signals() *kv.Signals { return kv.SignalsOf(c.DB) }
+func (c *callCounter) Signals() *kvext.Signals { return kvext.SignalsOf(c.DB) }
 
 func (c *callCounter) Transact(ctx context.Context, f func(kv.Tx) error) error {
 	c.n.Add(1)

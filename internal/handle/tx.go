@@ -6,6 +6,7 @@ import (
 
 	types "github.com/conq-go/conq/queue"
 
+	"github.com/conq-go/conq/internal/kvext"
 	"github.com/conq-go/conq/internal/reads"
 	"github.com/conq-go/conq/kv"
 )
@@ -25,7 +26,7 @@ func (t Tx) Ready() error {
 	switch {
 	case t.tx == nil:
 		return errNoTx
-	case kv.Foreign(t.h.db, t.tx):
+	case kvext.Foreign(t.h.db, t.tx):
 		return fmt.Errorf("conq: queue %q: In was given a transaction of another store: %w", t.h.name, kv.ErrInvalid)
 	}
 	return nil

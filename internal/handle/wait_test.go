@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/internal/kvext"
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/faulty"
@@ -180,7 +181,7 @@ func waitThousands(t *testing.T, newStore func(testing.TB) (func() kv.DB, func()
 	const waiters, minutes = 10_000, 5
 	db, attempts := testkit.Counted(process())
 	v, producer := openFront(t, db, conq.Options{}), openFront(t, process(), conq.Options{})
-	shared := kv.SignalsOf(db) == nil
+	shared := kvext.SignalsOf(db) == nil
 	ctx, cancel := context.WithCancel(t.Context())
 	results := make(chan error, waiters)
 	goroutines := runtime.NumGoroutine()

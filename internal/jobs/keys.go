@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"fmt"
 
+	"github.com/conq-go/conq/internal/kvext"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/subspace"
 	"github.com/conq-go/conq/tuple"
@@ -75,7 +76,7 @@ func SignalKey(queue string) []byte { return tuple.AppendString(Space(queue).Byt
 func Topic(queue string) string { return "work\x00" + queue }
 
 // Announce has workers look again that wait, once tx has committed. signals are those of the store, or nil.
-func Announce(tx kv.Tx, signals *kv.Signals, queue string) {
+func Announce(tx kv.Tx, signals *kvext.Signals, queue string) {
 	if signals != nil {
 		tx.OnCommit(func() { signals.Notify(Topic(queue)) })
 		return

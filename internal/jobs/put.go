@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/conq-go/conq/internal/kvext"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/tuple"
 )
@@ -51,7 +52,7 @@ func (p *Places) next(tx kv.Tx, priority, now int64) (int64, error) {
 	if !known {
 		ready := p.q.indexes[Ready]
 		of := withInts(ready, priority)
-		key, err := kv.LastKey(tx.Snapshot(), rangeOf(of), rangeOf(ready))
+		key, err := kvext.LastKey(tx.Snapshot(), rangeOf(of), rangeOf(ready))
 		if err != nil {
 			return 0, err
 		}

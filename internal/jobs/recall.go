@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/conq-go/conq/internal/kvext"
 	"github.com/conq-go/conq/kv"
 )
 
@@ -38,7 +39,7 @@ var (
 // ShareRecalls returns those of a queue, for one more handle.
 func ShareRecalls(db kv.DB, queue string) *Recalls {
 	of := recallsOf{db, queue}
-	if news := kv.NewsOf(db); news != nil {
+	if news := kvext.NewsOf(db); news != nil {
 		of.store = news // the same for what wraps the store
 	}
 	allRecallsMu.Lock()

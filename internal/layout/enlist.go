@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync/atomic"
 
+	"github.com/conq-go/conq/internal/kvext"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/queue"
 	"github.com/conq-go/conq/tuple"
@@ -22,7 +23,7 @@ type Entry struct {
 
 	// Where one process has the store, its deletions suspend these signals. So the entry is there if it was in the epoch that is
 	// known, and is the same now: then it need not be read. Zero is none.
-	signals *kv.Signals
+	signals *kvext.Signals
 	known   atomic.Int64
 
 	missed atomic.Bool // it was missing when a transaction looked last that had no earlier attempt whose outcome is unknown
@@ -33,7 +34,7 @@ func NewEntry(db kv.DB, name string, kind queue.Kind) *Entry {
 	limits := db.Limits()
 	return &Entry{
 		name: name, kind: kind, value: entryValue(kind), key: kv.KeyRange(EntryKey(name)),
-		far: limits.Shared || limits.UnknownCommits, signals: kv.SignalsOf(db),
+		far: limits.Shared || limits.UnknownCommits, signals: kvext.SignalsOf(db),
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/internal/kvext"
 	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
@@ -102,8 +103,8 @@ type slow struct {
 	slow bool
 }
 
-// Signals implements kv.Local: those of the store below, if it has any.
-func (s slow) Signals() *kv.Signals { return kv.NewsOf(s.DB) }
+// Signals implements kvext.Local: those of the store below, if it has any.
+func (s slow) Signals() *kvext.Signals { return kvext.NewsOf(s.DB) }
 
 func (s slow) Transact(ctx context.Context, f func(kv.Tx) error) error {
 	return s.DB.Transact(ctx, func(tx kv.Tx) error {

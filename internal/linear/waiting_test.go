@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/internal/kvext"
 	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
@@ -81,7 +82,7 @@ type local struct {
 	seats          chan struct{} // of those who wait for long: fewer than there are clients, as some must add items
 }
 
-func (l local) Signals() *kv.Signals { return kv.SignalsOf(l.DB) }
+func (l local) Signals() *kvext.Signals { return kvext.SignalsOf(l.DB) }
 
 func (l local) Transact(ctx context.Context, f func(kv.Tx) error) error {
 	defer l.calls.Add(1)

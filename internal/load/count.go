@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/internal/kvext"
 	"github.com/conq-go/conq/internal/measure"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/work"
@@ -118,8 +119,8 @@ func (db *countingDB) Limits() kv.Limits {
 	return l
 }
 
-// Signals implements kv.Local: those of the store below, if it has any.
-func (db *countingDB) Signals() *kv.Signals { return kv.NewsOf(db.DB) }
+// Signals implements kvext.Local: those of the store below, if it has any.
+func (db *countingDB) Signals() *kvext.Signals { return kvext.NewsOf(db.DB) }
 
 // Transact implements kv.DB.
 func (db *countingDB) Transact(ctx context.Context, f func(kv.Tx) error) error {

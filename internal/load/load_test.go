@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/internal/kvext"
 	"github.com/conq-go/conq/internal/measure"
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
@@ -189,7 +190,7 @@ func TestHandlesShareTheStore(t *testing.T) {
 		if l := counting.Limits(); l.Shared != shared {
 			t.Errorf("shared %v: %+v", shared, l)
 		}
-		if signals := kv.SignalsOf(counting); (signals == nil) != shared {
+		if signals := kvext.SignalsOf(counting); (signals == nil) != shared {
 			t.Errorf("shared %v: signals %v", shared, signals)
 		}
 	}

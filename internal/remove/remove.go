@@ -14,6 +14,7 @@ import (
 	"github.com/conq-go/conq/internal/budget"
 	"github.com/conq-go/conq/internal/catalogue"
 	"github.com/conq-go/conq/internal/jobs"
+	"github.com/conq-go/conq/internal/kvext"
 	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/internal/outcome"
 	"github.com/conq-go/conq/internal/reads"
@@ -33,7 +34,7 @@ func Queue(ctx context.Context, db kv.DB, name string) (err error) {
 		db: db, name: name, items: layout.New(name, queue.KindQueue, db.Limits()), jobs: jobs.NewQueue(name, db.Limits(), jobs.Config{}),
 		lanes: outcome.New(db, layout.Outcomes(name), nil), most: budget.BatchFor(db.Limits(), 4).Items,
 	}
-	if signals := kv.SignalsOf(db); signals != nil {
+	if signals := kvext.SignalsOf(db); signals != nil {
 		defer signals.Suspend()() // handles look whether the queue is there
 	}
 	defer func() {

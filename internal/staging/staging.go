@@ -86,6 +86,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/conq-go/conq/internal/kvext"
 	"github.com/conq-go/conq/internal/outcome"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/subspace"
@@ -146,7 +147,7 @@ type Options struct {
 
 	// News tells those that wait in this process, with the id of a request as the topic, that it was
 	// served. Other handles of the queue should have the same. Default: the Stage has its own.
-	News *kv.Signals
+	News *kvext.Signals
 
 	// PutBack is called in each transaction that puts items back, for what has to
 	// be done when items come to the queue. Default: nothing is.
@@ -194,7 +195,7 @@ func (o Options) withDefaults(l kv.Limits) Options {
 		o.Requests, o.Items = min(o.Requests, max(1, 2*n/(perRequest+perItem))), min(o.Items, n/perItem)
 	}
 	if o.News == nil {
-		o.News = new(kv.Signals)
+		o.News = new(kvext.Signals)
 	}
 	if o.PutBack == nil {
 		o.PutBack = func(kv.Tx) error { return nil }

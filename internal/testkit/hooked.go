@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync/atomic"
 
+	"github.com/conq-go/conq/internal/kvext"
 	"github.com/conq-go/conq/kv"
 )
 
@@ -16,8 +17,8 @@ type Hooked struct {
 	Reader  func(kv.Reader) kv.Reader
 }
 
-// Signals implements kv.Local, which embedding hides.
-func (h *Hooked) Signals() *kv.Signals { return kv.NewsOf(h.DB) }
+// Signals implements kvext.Local, which embedding hides.
+func (h *Hooked) Signals() *kvext.Signals { return kvext.NewsOf(h.DB) }
 
 // Deaf returns a store whose watches tell nothing, as if they took for ever.
 func Deaf(db kv.DB) *Hooked {

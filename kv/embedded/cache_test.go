@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/conq-go/conq/internal/kvext"
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/embedded/internal/cache"
@@ -293,7 +294,7 @@ func drawRead(rt *rapid.T) *readResult {
 func (r *readResult) run(from kv.Reader, between func()) *readResult {
 	switch r.how {
 	case "known":
-		pairs, known, err := kv.Known(from.Snapshot(), r.span, r.o, nil)
+		pairs, known, err := kvext.Known(from.Snapshot(), r.span, r.o, nil)
 		if !known && err == nil {
 			break
 		}
@@ -304,7 +305,7 @@ func (r *readResult) run(from kv.Reader, between func()) *readResult {
 		r.err = err
 		return r
 	case "last key":
-		key, err := kv.LastKey(from.Snapshot(), r.span, r.among)
+		key, err := kvext.LastKey(from.Snapshot(), r.span, r.among)
 		if key != nil {
 			r.got = append(r.got, string(key))
 		}

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/conq-go/conq/internal/kvext"
 	"github.com/conq-go/conq/internal/linked"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/embedded/internal/cache"
@@ -59,7 +60,7 @@ type DB struct {
 	counters counters
 	counted  bool // something was added to a counter since the last rest
 	unsynced unsynced
-	signals  kv.Signals
+	signals  kvext.Signals
 	commits  sync.WaitGroup // between being applied and being acknowledged
 }
 
@@ -89,8 +90,8 @@ func newDB(o Options) *DB {
 // Limits implements kv.DB.
 func (db *DB) Limits() kv.Limits { return db.limits }
 
-// Signals implements kv.Local.
-func (db *DB) Signals() *kv.Signals { return &db.signals }
+// Signals implements kvext.Local.
+func (db *DB) Signals() *kvext.Signals { return &db.signals }
 
 // Transact implements kv.DB.
 func (db *DB) Transact(ctx context.Context, f func(kv.Tx) error) error {

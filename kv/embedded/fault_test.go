@@ -18,6 +18,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+	"github.com/conq-go/conq/internal/kvext"
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/embedded/internal/guardfs"
@@ -361,10 +362,10 @@ func TestReadsUnreadable(t *testing.T) {
 		"get":        func(r kv.Reader) error { _, err := r.Get([]byte("k")); return err },
 		"first":      func(r kv.Reader) error { _, _, err := first(r, span, false); return err },
 		"last":       func(r kv.Reader) error { _, _, err := first(r, span, true); return err },
-		"last key":   func(r kv.Reader) error { _, err := kv.LastKey(r, span, kv.Range{}); return err },
-		"last in it": func(r kv.Reader) error { _, err := kv.LastKey(r, span, span); return err },
+		"last key":   func(r kv.Reader) error { _, err := kvext.LastKey(r, span, kv.Range{}); return err },
+		"last in it": func(r kv.Reader) error { _, err := kvext.LastKey(r, span, span); return err },
 		"large":      func(r kv.Reader) error { _, _, err := first(r, large, false); return err }, // whose key is in the cache
-		"last keys":  func(r kv.Reader) error { _, err := kv.LastKeys(r, []kv.Range{span}, kv.Range{}, nil); return err },
+		"last keys":  func(r kv.Reader) error { _, err := kvext.LastKeys(r, []kv.Range{span}, kv.Range{}, nil); return err },
 	} {
 		for _, snapshot := range []bool{false, true} {
 			u.now.Store(true)

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conq-go/conq/internal/kvext"
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/embedded/internal/cache"
@@ -134,7 +135,7 @@ func TestLazyReadsNoMore(t *testing.T) {
 					_, _, err := first(r, span, reverse)
 					return err
 				}
-				_, found, err := kv.Known(r, span, kv.RangeOptions{Limit: 1, Reverse: reverse}, nil)
+				_, found, err := kvext.Known(r, span, kv.RangeOptions{Limit: 1, Reverse: reverse}, nil)
 				if !found {
 					t.Error("it is not in the cache: the test tests nothing")
 				}
@@ -238,7 +239,7 @@ func TestLazyExpired(t *testing.T) {
 	for name, read := range map[string]func(r kv.Reader) error{
 		"a key":         func(r kv.Reader) error { _, err := r.Get([]byte("f1")); return err },
 		"a range":       func(r kv.Reader) error { return range1(r, f) },
-		"a last key":    func(r kv.Reader) error { _, err := kv.LastKey(r, f, f); return err },
+		"a last key":    func(r kv.Reader) error { _, err := kvext.LastKey(r, f, f); return err },
 		"a large value": func(r kv.Reader) error { return range1(r, l) }, // of which the cache has the key
 	} {
 		var clock time.Time
@@ -310,7 +311,7 @@ func TestLazyLastKeys(t *testing.T) {
 	}
 	ask := func(r kv.Reader, spans []kv.Range) error {
 		for _, span := range spans {
-			if _, err := kv.LastKey(r, span, kv.Range{Begin: span.Begin}); err != nil {
+			if _, err := kvext.LastKey(r, span, kv.Range{Begin: span.Begin}); err != nil {
 				return err
 			}
 		}

@@ -66,7 +66,7 @@ func (r reader) cover() func(kv.Range) {
 	return func(covered kv.Range) { r.t.reads[i] = covered }
 }
 
-// LastKey implements kv.LastKey: a snapshot read of what is in the cache needs no loop.
+// LastKey implements kvext.LastKey: a snapshot read of what is in the cache needs no loop.
 func (r reader) LastKey(span, among kv.Range) ([]byte, error) {
 	span, err := span.Bounds()
 	if err != nil {
@@ -91,7 +91,7 @@ func (r reader) lastOf(span kv.Range) ([]byte, error) {
 	return nil, nil
 }
 
-// Known implements kv.Known: snapshot reads of what is in the cache.
+// Known implements kvext.Known: snapshot reads of what is in the cache.
 func (r reader) Known(span kv.Range, o kv.RangeOptions, to []kv.KeyValue) ([]kv.KeyValue, bool, error) {
 	span, err := span.Bounds()
 	if err != nil || !r.snapshot || o.Limit > r.t.db.cache.Limits().Pairs || !r.t.Writer.Untouched(span) {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 
+	"github.com/conq-go/conq/internal/kvext"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/internal/overlay"
 )
@@ -26,8 +27,8 @@ type tx struct {
 // NoSync implements kv.NoSync.
 func (t *tx) NoSync() { t.noSync = t.db.o.Durability == Always }
 
-// Signals implements kv.Local: they are the store's.
-func (t *tx) Signals() *kv.Signals { return t.db.Signals() }
+// Signals implements kvext.Local: they are the store's.
+func (t *tx) Signals() *kvext.Signals { return t.db.Signals() }
 
 func newTx(ctx context.Context, db *DB) *tx {
 	t := &tx{txn: txn{db: db, ctx: ctx}, Writer: overlay.Writer{Limits: &db.limits}}

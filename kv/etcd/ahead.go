@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"slices"
 
+	"github.com/conq-go/conq/internal/kvext"
 	"github.com/conq-go/conq/kv"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 )
@@ -40,7 +41,7 @@ func (t *tx) plan(read kv.Read) {
 	t.planned = append(t.planned, c.request(c.first()))
 }
 
-// LastKeys implements kv.LastKeys: what loops over these ranges would begin with is read with one
+// LastKeys implements kvext.LastKeys: what loops over these ranges would begin with is read with one
 // request, and mostly that is all they need.
 func (r reader) LastKeys(spans []kv.Range, among kv.Range, to [][]byte) ([][]byte, error) {
 	for part := range slices.Chunk(spans, mostTogether) {
@@ -48,7 +49,7 @@ func (r reader) LastKeys(spans []kv.Range, among kv.Range, to [][]byte) ([][]byt
 			r.plan(kv.Read{Range: span, Options: kv.RangeOptions{Limit: 1, Reverse: true, KeysOnly: true}})
 		}
 		for _, span := range part {
-			key, err := kv.LastKey(r, span, among)
+			key, err := kvext.LastKey(r, span, among)
 			if err != nil {
 				return nil, err
 			}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/conq-go/conq/internal/kvext"
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/internal/overlay"
@@ -123,7 +124,7 @@ func TestForeign(t *testing.T) {
 	f := newFakeCluster()
 	db, again := f.open(t), f.open(t)
 	testkit.NoError(t, db.Transact(t.Context(), func(tx kv.Tx) error {
-		if !kv.Foreign(local, tx) || kv.Foreign(db, tx) || kv.Foreign(again, tx) {
+		if !kvext.Foreign(local, tx) || kvext.Foreign(db, tx) || kvext.Foreign(again, tx) {
 			t.Error("a transaction of a cluster is not taken for what it is")
 		}
 		return nil

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/conq-go/conq/internal/kvext"
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -124,7 +125,7 @@ func TestTooLargeForServers(t *testing.T) {
 			for i := range keys {
 				spans = append(spans, kv.KeyRange(fmt.Append(nil, "key ", i)))
 			}
-			_, err := kv.LastKeys(r, spans, kv.Range{Begin: []byte("key"), End: []byte("kez")}, nil)
+			_, err := kvext.LastKeys(r, spans, kv.Range{Begin: []byte("key"), End: []byte("kez")}, nil)
 			return err
 		})
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/conq-go/conq/internal/kvext"
 	"github.com/conq-go/conq/internal/options"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/internal/retry"
@@ -37,7 +38,7 @@ type DB struct {
 	closed  bool
 	running sync.WaitGroup // commits and watches
 
-	signals kv.Signals // of those that use this DB
+	signals kvext.Signals // of those that use this DB
 }
 
 var _ kv.DB = (*DB)(nil)
@@ -95,8 +96,8 @@ func (db *DB) checkFormat(ctx context.Context) error {
 	}
 }
 
-// Signals implements kv.Local. They are for users of this DB: others are told by keys.
-func (db *DB) Signals() *kv.Signals { return &db.signals }
+// Signals implements kvext.Local. They are for users of this DB: others are told by keys.
+func (db *DB) Signals() *kvext.Signals { return &db.signals }
 
 // Persist has requests be tried for as long as their contexts last, whatever Options.Patience is: see kv.Persist.
 func (db *DB) Persist() { db.conn.persists.Store(true) }

@@ -9,6 +9,7 @@ import (
 	"iter"
 	"slices"
 
+	"github.com/conq-go/conq/internal/kvext"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/internal/overlay"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -41,8 +42,8 @@ func newTx(ctx context.Context, db *DB) *tx {
 	return &tx{db: db, caller: ctx, ctx: inner, cancel: cancel, writes: overlay.Writer{Limits: &limits}}
 }
 
-// Signals implements kv.Local: there are none, as several processes share the store.
-func (t *tx) Signals() *kv.Signals { return nil }
+// Signals implements kvext.Local: there are none, as several processes share the store.
+func (t *tx) Signals() *kvext.Signals { return nil }
 
 // end makes t unusable. Watches that do not wait yet end with err.
 func (t *tx) end(err error) {

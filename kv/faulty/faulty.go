@@ -42,6 +42,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/conq-go/conq/internal/kvext"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/internal/retry"
 )
@@ -63,7 +64,7 @@ type DB struct {
 	closed bool
 	stats  Stats
 
-	signals kv.Signals
+	signals kvext.Signals
 }
 
 var _ kv.DB = (*DB)(nil)
@@ -81,12 +82,12 @@ func New(db kv.DB, seed uint64, o Options) *DB {
 // outcomes.
 func (db *DB) Limits() kv.Limits { return db.limits }
 
-// Signals implements kv.Local: those of the store below; but where others share that, its own.
-func (db *DB) Signals() *kv.Signals {
+// Signals implements kvext.Local: those of the store below; but where others share that, its own.
+func (db *DB) Signals() *kvext.Signals {
 	if db.limits.Shared || db.limits.UnknownCommits {
 		return &db.signals
 	}
-	return kv.SignalsOf(db.inner)
+	return kvext.SignalsOf(db.inner)
 }
 
 // Stats returns what has been injected so far.

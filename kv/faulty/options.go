@@ -65,7 +65,7 @@ type Options struct {
 	// Default: 0.
 	Latency time.Duration
 	// ReadLatency is a pause before each read; a range is one, and so are all of
-	// [kv.LastKeys]. Default: 0.
+	// [kvext.LastKeys]. Default: 0.
 	ReadLatency time.Duration
 	// CommitLatency is how long a commit of writes takes: half of it passes before
 	// the store below decides, half afterwards. Default: 0.

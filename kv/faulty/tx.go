@@ -6,6 +6,7 @@ import (
 	"context"
 	"iter"
 
+	"github.com/conq-go/conq/internal/kvext"
 	"github.com/conq-go/conq/kv"
 )
 
@@ -92,7 +93,7 @@ func (r reader) Prefetch(reads []kv.Read) {
 	}
 }
 
-// LastKeys implements kv.LastKeys, with one wait for all.
+// LastKeys implements kvext.LastKeys, with one wait for all.
 func (r reader) LastKeys(spans []kv.Range, among kv.Range, to [][]byte) ([][]byte, error) {
 	if err := r.read(kv.Read{Key: []byte{}}); err != nil { // like no other
 		return nil, err
@@ -100,14 +101,14 @@ func (r reader) LastKeys(spans []kv.Range, among kv.Range, to [][]byte) ([][]byt
 	if !r.snapshot {
 		r.reads(len(spans))
 	}
-	return kv.LastKeys(r.inner, spans, among, to)
+	return kvext.LastKeys(r.inner, spans, among, to)
 }
 
 // tx is the kv.Tx of a transaction.
 type tx struct{ reader }
 
-// Signals implements kv.Local: they are those of the store below, which may be reached in other ways.
-func (t *tx) Signals() *kv.Signals { return kv.SignalsOf(t.db.inner) }
+// Signals implements kvext.Local: they are those of the store below, which may be reached in other ways.
+func (t *tx) Signals() *kvext.Signals { return kvext.SignalsOf(t.db.inner) }
 
 func (t *tx) below() kv.Tx { return t.session.tx }
 

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/conq-go/conq/internal/kvext"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/internal/retry"
 )
@@ -40,7 +41,7 @@ type DB struct {
 	die     context.CancelFunc
 	commits sync.WaitGroup // under way
 
-	signals kv.Signals // of those that use this DB
+	signals kvext.Signals // of those that use this DB
 }
 
 var _ kv.DB = (*DB)(nil)
@@ -59,8 +60,8 @@ func newDB(c client, o Options) *DB {
 	return db
 }
 
-// Signals implements kv.Local. They are for users of this DB: others are told by keys.
-func (db *DB) Signals() *kv.Signals { return &db.signals }
+// Signals implements kvext.Local. They are for users of this DB: others are told by keys.
+func (db *DB) Signals() *kvext.Signals { return &db.signals }
 
 // Limits implements kv.DB.
 func (db *DB) Limits() kv.Limits { return db.limits }

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/conq-go/conq/internal/kvext"
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/internal/ends"
@@ -292,7 +293,7 @@ func TestForeign(t *testing.T) {
 	c := newFake()
 	db, again := opened(t, newDB(c, Options{})), opened(t, newDB(c, Options{}))
 	err := db.Transact(t.Context(), func(tx kv.Tx) error {
-		if !kv.Foreign(local, tx) || kv.Foreign(db, tx) || kv.Foreign(again, tx) {
+		if !kvext.Foreign(local, tx) || kvext.Foreign(db, tx) || kvext.Foreign(again, tx) {
 			t.Error("a transaction of a cluster is not taken for what it is")
 		}
 		return nil

@@ -235,7 +235,7 @@ const mostAsked = 100
 // mostAhead is how many reads are asked for ahead, by Prefetch.
 const mostAhead = 2000
 
-// LastKeys implements kv.LastKeys: it asks for all before it waits for the first, so that several
+// LastKeys implements kvext.LastKeys: it asks for all before it waits for the first, so that several
 // take as long as one.
 func (r reader) LastKeys(spans []kv.Range, _ kv.Range, to [][]byte) ([][]byte, error) {
 	for part := range slices.Chunk(spans, mostAsked) {

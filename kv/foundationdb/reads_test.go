@@ -11,6 +11,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/conq-go/conq/internal/kvext"
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 )
@@ -109,7 +110,7 @@ func TestLastKeysAreAskedForAtOnce(t *testing.T) {
 			cancel()
 		}()
 		if err := db.ReadTransact(ctx, func(r kv.Reader) error {
-			_, err := kv.LastKeys(r, spans, kv.Range{}, nil)
+			_, err := kvext.LastKeys(r, spans, kv.Range{}, nil)
 			return err
 		}); !errors.Is(err, context.Canceled) {
 			t.Errorf("a cluster that does not answer, until the context ends: %v", err)
@@ -124,7 +125,7 @@ func TestLastKeysAreAskedForAtOnce(t *testing.T) {
 			return 0
 		})
 		if err := db.ReadTransact(t.Context(), func(r kv.Reader) error {
-			keys, err := kv.LastKeys(r, spans, kv.Range{}, nil)
+			keys, err := kvext.LastKeys(r, spans, kv.Range{}, nil)
 			for i, key := range keys {
 				want := fmt.Sprintf("k%02d", i%20-1)
 				if i%20 == 0 {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 
+	"github.com/conq-go/conq/internal/kvext"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/internal/overlay"
 )
@@ -15,8 +16,8 @@ type tx struct {
 	*overlay.Writer
 }
 
-// Signals implements kv.Local: there are none, as several processes share the store.
-func (x tx) Signals() *kv.Signals { return nil }
+// Signals implements kvext.Local: there are none, as several processes share the store.
+func (x tx) Signals() *kvext.Signals { return nil }
 
 func (x tx) AddReadConflict(r kv.Range) {
 	r, err := r.Bounds()

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/conq-go/conq/internal/kvext"
 	"github.com/conq-go/conq/kv"
 )
 
@@ -73,7 +74,7 @@ func (t *tester) checkConflictArgumentsCopied(arg func(string) []byte) {
 		}
 		tx.AddReadConflict(kv.Range{Begin: begin, End: end})
 		last := []kv.Range{{Begin: arg("p"), End: arg("r")}, {Begin: arg("t"), End: arg("v")}}
-		_, err = kv.LastKeys(tx, last, kv.Range{}, nil)
+		_, err = kvext.LastKeys(tx, last, kv.Range{}, nil)
 		scribble(key, begin, end, last[0].Begin, last[0].End, last[1].Begin, last[1].End)
 		clear(last)
 		return err
@@ -110,7 +111,7 @@ func checkResultsOwned(t *tester) {
 				scribble(pair.Value)
 			}
 		}
-		known, _, err := kv.Known(r.Snapshot(), kv.Range{}, kv.RangeOptions{Limit: 3}, nil)
+		known, _, err := kvext.Known(r.Snapshot(), kv.Range{}, kv.RangeOptions{Limit: 3}, nil)
 		if err != nil {
 			return err
 		}
@@ -185,11 +186,11 @@ func checkInvalidReads(t *tester) {
 				t.Errorf("Range %q to %q, %+v ended without an error, want ErrInvalid", c.Begin, c.End, c.RangeOptions)
 			}
 		}
-		if _, err := kv.LastKey(r, span("d", "c"), span("a", "c")); !errors.Is(err, kv.ErrInvalid) {
+		if _, err := kvext.LastKey(r, span("d", "c"), span("a", "c")); !errors.Is(err, kv.ErrInvalid) {
 			t.Errorf("LastKey from d to c returned %v, want ErrInvalid", err)
 		}
 		for range 2 { // an engine may know more the second time
-			if _, err := kv.LastKeys(r, []kv.Range{span("a", "c"), span("d", "c")}, span("a", "c"), nil); !errors.Is(err, kv.ErrInvalid) {
+			if _, err := kvext.LastKeys(r, []kv.Range{span("a", "c"), span("d", "c")}, span("a", "c"), nil); !errors.Is(err, kv.ErrInvalid) {
 				t.Errorf("LastKeys to c, and from d to c, returned %v, want ErrInvalid", err)
 			}
 		}

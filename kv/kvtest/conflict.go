@@ -5,6 +5,7 @@ import (
 	"iter"
 	"slices"
 
+	"github.com/conq-go/conq/internal/kvext"
 	"github.com/conq-go/conq/kv"
 )
 
@@ -199,14 +200,14 @@ func checkRangeConflicts(t *tester) {
 	for _, s := range []kv.Range{span("c", "g"), span("b\x00", "d"), span("d\x00", "")} {
 		t.probe(access{
 			name:   fmt.Sprintf("LastKey of %q to %q", s.Begin, s.End),
-			do:     func(tx kv.Tx) error { _, err := kv.LastKey(tx, s, kv.Range{}); return err },
+			do:     func(tx kv.Tx) error { _, err := kvext.LastKey(tx, s, kv.Range{}); return err },
 			covers: []kv.Range{covered(s, true, 1)},
 		})
 	}
 	several := []kv.Range{span("a", "c"), span("c", "d"), span("f", "z")}
 	a := access{
 		name: fmt.Sprintf("LastKeys of %q", several),
-		do:   func(tx kv.Tx) error { _, err := kv.LastKeys(tx, several, kv.Range{}, nil); return err },
+		do:   func(tx kv.Tx) error { _, err := kvext.LastKeys(tx, several, kv.Range{}, nil); return err },
 	}
 	for _, s := range several {
 		a.covers = append(a.covers, covered(s, true, 1))

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/conq-go/conq/internal/kvext"
 	"github.com/conq-go/conq/kv"
 	"pgregory.net/rapid"
 )
@@ -64,7 +65,7 @@ func (o op) read(r kv.Reader) (string, error) {
 		if o.alone {
 			among = span(o.key, o.end)
 		}
-		key, err := kv.LastKey(r, span(o.key, o.end), among)
+		key, err := kvext.LastKey(r, span(o.key, o.end), among)
 		return showValue(key), err
 	}
 	return o.runLastOfEach(r)
@@ -73,7 +74,7 @@ func (o op) read(r kv.Reader) (string, error) {
 // runLastOfEach reads the last key of the range and of what lies before and behind it.
 func (o op) runLastOfEach(r kv.Reader) (string, error) {
 	spans := []kv.Range{span(o.key, o.end), span("", o.key), span(o.end, "")}
-	keys, err := kv.LastKeys(r, spans, kv.Range{}, nil)
+	keys, err := kvext.LastKeys(r, spans, kv.Range{}, nil)
 	if err != nil || len(keys) != len(spans) {
 		return fmt.Sprint(len(keys), " keys"), err
 	}
@@ -96,7 +97,7 @@ func (o op) runRange(r kv.Reader) (string, error) {
 // runKnown reads by Known, or if the engine does not know, by Range.
 func (o op) runKnown(r kv.Reader) (string, error) {
 	before := []kv.KeyValue{{Key: []byte("before")}}
-	pairs, known, err := kv.Known(r, span(o.key, o.end), kv.RangeOptions{Limit: o.limit, Reverse: o.reverse}, before)
+	pairs, known, err := kvext.Known(r, span(o.key, o.end), kv.RangeOptions{Limit: o.limit, Reverse: o.reverse}, before)
 	if pairs = pairs[1:]; known || err != nil {
 		return show(pairs[:min(len(pairs), cmp.Or(o.stop, len(pairs)))]), err
 	}

@@ -23,6 +23,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/conq-go/conq/internal/kvext"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/internal/retry"
 	"github.com/tidwall/btree"
@@ -60,7 +61,7 @@ type DB struct {
 	commits []commit                    // those that open transactions may conflict with, oldest first
 	open    map[uint64]int              // open transactions by the version that they read
 	watches btree.Map[string, []*watch] // by key
-	signals kv.Signals
+	signals kvext.Signals
 }
 
 var _ kv.DB = (*DB)(nil)
@@ -91,8 +92,8 @@ func New(opts Options) *DB {
 // Limits implements kv.DB.
 func (db *DB) Limits() kv.Limits { return db.limits }
 
-// Signals implements kv.Local.
-func (db *DB) Signals() *kv.Signals { return &db.signals }
+// Signals implements kvext.Local.
+func (db *DB) Signals() *kvext.Signals { return &db.signals }
 
 // Transact implements kv.DB. Every commit is final when it returns, so it never
 // returns kv.ErrCommitUnknown.

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/conq-go/conq/internal/kvext"
 	"github.com/conq-go/conq/kv"
 	"github.com/tidwall/btree"
 )
@@ -32,8 +33,8 @@ type tx struct {
 	onCommit []func()
 }
 
-// Signals implements kv.Local: they are the store's.
-func (t *tx) Signals() *kv.Signals { return t.db.Signals() }
+// Signals implements kvext.Local: they are the store's.
+func (t *tx) Signals() *kvext.Signals { return t.db.Signals() }
 
 // op is one write.
 type op struct {

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/internal/kvext"
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 )
@@ -84,7 +85,7 @@ func TestLastKeys(t *testing.T) {
 					testkit.NoError(t, x.before(tx))
 				}
 				before := c.requests(t)
-				keys, err := kv.LastKeys(tx, spans[x.from:x.to], kv.Range{}, nil)
+				keys, err := kvext.LastKeys(tx, spans[x.from:x.to], kv.Range{}, nil)
 				requests = c.requests(t) - before
 				for _, key := range keys {
 					got = append(got, string(key))

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/internal/kvext"
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/memory"
@@ -224,7 +225,7 @@ type failing struct {
 	fails bool
 }
 
-func (f *failing) Signals() *kv.Signals { return kv.SignalsOf(f.DB) }
+func (f *failing) Signals() *kvext.Signals { return kvext.SignalsOf(f.DB) }
 
 func (f *failing) Transact(ctx context.Context, do func(kv.Tx) error) error {
 	if f.fails {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/internal/kvext"
 	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/subspace"
@@ -65,7 +66,7 @@ func (i *items) read(r kv.Reader, now time.Time, balance int64, c *Counts) error
 	if err != nil {
 		return err
 	}
-	last, err := kv.LastKey(r.Snapshot(), i.span, i.span)
+	last, err := kvext.LastKey(r.Snapshot(), i.span, i.span)
 	if err != nil {
 		return err
 	}

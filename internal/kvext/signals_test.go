@@ -1,7 +1,9 @@
-package kv
+package kvext
 
 import (
 	"testing"
+
+	"github.com/conq-go/conq/kv"
 )
 
 func isClosed(news <-chan error) bool {
@@ -100,21 +102,21 @@ func TestForget(t *testing.T) {
 
 // localDB and localTx have signals.
 type localDB struct {
-	DB
+	kv.DB
 	signals *Signals
 }
 
-func (db localDB) Limits() Limits { return Limits{} }
+func (db localDB) Limits() kv.Limits { return kv.Limits{} }
 
 // sharedDB has signals for those who use it in this process.
 type sharedDB struct{ localDB }
 
-func (db sharedDB) Limits() Limits { return Limits{Shared: true} }
+func (db sharedDB) Limits() kv.Limits { return kv.Limits{Shared: true} }
 
 func (db localDB) Signals() *Signals { return db.signals }
 
 type localTx struct {
-	Tx
+	kv.Tx
 	signals *Signals
 }
 
@@ -123,8 +125,8 @@ func (tx localTx) Signals() *Signals { return tx.signals }
 func TestForeign(t *testing.T) {
 	var one, other Signals
 	for name, c := range map[string]struct {
-		db   DB
-		tx   Tx
+		db   kv.DB
+		tx   kv.Tx
 		want bool
 	}{
 		"its own":                         {localDB{nil, &one}, localTx{nil, &one}, false},
@@ -133,8 +135,8 @@ func TestForeign(t *testing.T) {
 		"shared":                          {localDB{nil, nil}, localTx{nil, &one}, false},
 		"shared, with signals of its own": {sharedDB{localDB{nil, &one}}, localTx{nil, &other}, false},
 		"both shared":                     {localDB{nil, nil}, localTx{nil, nil}, false},
-		"a store that does not say":       {struct{ DB }{}, localTx{nil, &one}, false},
-		"a transaction that does not say": {localDB{nil, &one}, struct{ Tx }{}, false},
+		"a store that does not say":       {struct{ kv.DB }{}, localTx{nil, &one}, false},
+		"a transaction that does not say": {localDB{nil, &one}, struct{ kv.Tx }{}, false},
 	} {
 		if got := Foreign(c.db, c.tx); got != c.want {
 			t.Errorf("%s: %v", name, got)
