@@ -134,8 +134,8 @@ func (t *taker) collided() {
 	}
 }
 
-// expireTime is how often a handle with StagingNever looks for staged items that were
-// never collected. With StagingAuto each take looks whether anything is staged.
+// expireTime is how often a handle with StagingNever puts staged items back that were never collected. With StagingAuto each take
+// finds out whether anything is staged.
 const expireTime = time.Second
 
 // expire puts such items back, now and then.

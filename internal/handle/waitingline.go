@@ -13,9 +13,8 @@ import (
 	types "github.com/conq-go/conq/queue"
 )
 
-// Where other processes may wait for the same items, the callers that wait on a
-// handle stand in line with those of other handles: see staging.Line. The one that
-// leads them takes items only when it is their turn.
+// Where other processes may wait for the same items, the waiters of a handle stand in one line with those of other handles: see
+// staging.Line. Their leader takes items only when it is their turn.
 
 // lineTurn is what became of a transaction of callers that wait.
 type lineTurn struct {
@@ -56,7 +55,7 @@ func (t *taker) takeInLine(ctx context.Context, w *waiting) ([][]Item, <-chan er
 	return got, r.watch, err
 }
 
-// turn takes items, or tells when to look again. Before it stages it looks whether it is their turn.
+// turn takes items if it is their turn, and else tells when to try again. Before it stages it finds out whose turn it is.
 func (t *taker) turn(ctx context.Context, b *takeBatch, w *waiting) (lineTurn, error) {
 	if !t.stages() {
 		if err := t.expire(ctx); err != nil {
@@ -122,7 +121,7 @@ func (t *taker) turnDirect(ctx context.Context, b *takeBatch, w *waiting) (lineT
 	return r, nil
 }
 
-// standInLine enters the line, and has the one in front watched, unless there is none.
+// standInLine finds out whose turn it is. If it is another handle's, it enters the line and watches the entry in front.
 func (t *taker) standInLine(tx kv.Tx, w *waiting) (r lineTurn, err error) {
 	r.stamp, _ = w.Next(0)
 	r.view, err = t.line.Look(tx, r.stamp, func() (int, error) { return t.there(tx, staging.Plenty) })
@@ -145,9 +144,9 @@ func (t *taker) there(tx kv.Tx, limit int) (n int, _ error) {
 	return n, nil
 }
 
-// moveUp leaves the first caller that got nothing in the line. If all got something, and
-// plenty is left, the line is of no use. If none did, the queue is watched in the
-// transaction that has found it empty, so nothing is missed.
+// moveUp changes the entry of this handle to that of the first caller that got nothing. If all got something and plenty is left, it
+// removes the whole line, which is of no use then. If none did, it watches the queue in the transaction that has found it
+// empty, so nothing is missed.
 func (t *taker) moveUp(tx kv.Tx, w *waiting, wanted int, r *lineTurn) error {
 	served := 0
 	for served < len(r.results) && r.results[served].err == nil {
