@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/conq-go/conq/internal/linked"
@@ -104,6 +105,8 @@ type Batcher[Q, R any] struct {
 	dropped int                     // of these, that Waiters don't count any more
 	closed  error
 
+	length atomic.Int32 // of the line, for a look without the lock
+
 	// When a leader's batch was over last:
 	lastCalls int // of that batch, or where there can be others beside it, of all that were there
 	lastTook  time.Duration
@@ -169,6 +172,7 @@ func (b *Batcher[Q, R]) enter(c *Call[Q, R]) {
 		c.stamp = b.stamp()
 	}
 	b.line.Add(&c.place, c)
+	b.length.Add(1)
 	if b.elect(); c.wake == nil && !c.is(leading) {
 		c.wake = make(chan struct{}, 1)
 	}
@@ -240,7 +244,11 @@ func (b *Batcher[Q, R]) remove(c *Call[Q, R]) bool {
 	if b.leader == c {
 		b.leader = nil
 	}
-	return b.line.Remove(&c.place)
+	if !b.line.Remove(&c.place) {
+		return false
+	}
+	b.length.Add(-1)
+	return true
 }
 
 // abandon has c leave, whose caller does not come back as code of others has panicked: at once, or when its batch is over.
@@ -295,12 +303,12 @@ func (b *Batcher[Q, R]) gather() {
 
 // isComplete tells whether so many calls are there as there were last, or enough of them for a batch.
 func (b *Batcher[Q, R]) isComplete(last int) bool {
+	if b.options.Parallel == nil {
+		return int(b.length.Load()) >= last
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.options.Parallel != nil {
-		last = min(last-b.running, b.mostOf(last))
-	}
-	return b.line.Len() >= last
+	return b.line.Len() >= min(last-b.running, b.mostOf(last))
 }
 
 // form returns the batch of first: that, and all in line that fit and are not for other batches. It returns nil if first does
@@ -402,6 +410,7 @@ func (b *Batcher[Q, R]) requeue(calls []*Call[Q, R]) []*Call[Q, R] {
 			c.become(done)
 		default:
 			b.line.AddFirst(&c.place, c)
+			b.length.Add(1)
 			if c.state.Store(inLine); c.leaves {
 				c.wakeUp()
 			}
