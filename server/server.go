@@ -160,7 +160,7 @@ func New(db kv.DB, o Options) (*Server, error) {
 	s.metrics = watch.New(watch.Options{History: s.history, MaxQueues: o.MaxLabels, Store: db})
 	of := queues.Options{
 		MaxOpen: o.MaxQueues,
-		Queue:   conq.Options{Observe: both(s.history.ObserveItems, s.metrics.ObserveItems)},
+		Observe: both(s.history.ObserveItems, s.metrics.ObserveItems),
 		Work:    work.Options{Logger: o.Logger, Observe: both(s.history.ObserveJobs, s.metrics.ObserveJobs)},
 	}
 	s.queues = queues.New(db, of)

@@ -8,8 +8,8 @@ import (
 
 	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/client"
-	"github.com/conq-go/conq/internal/anyqueue"
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/queue"
 )
 
 // backend is where queues are: the store that the command has open (see local), or a server (see remote).
@@ -29,7 +29,7 @@ type backend interface {
 	about() storeFacts
 
 	// open returns a queue or priority queue, which it makes if there is none.
-	open(ctx context.Context, name string, kind conq.Kind) (anyqueue.Queue, error)
+	open(ctx context.Context, name string, kind conq.Kind) (itemQueue, error)
 	// jobs opens a work queue, whose jobs are leased for a time; 0 is as they or the queue say.
 	jobs(ctx context.Context, name string, codec conq.Codec[[]byte], lease time.Duration) (jobQueue, error)
 	// move moves up to n items, some in each transaction. Where there are fewer it may fail with conq.ErrEmpty.
@@ -41,6 +41,49 @@ type handle interface {
 	Len(context.Context) (int, error)
 	Clear(context.Context) error
 	io.Closer
+}
+
+// itemQueue is a queue of items, of a store or a server: a priority queue as it is, or a queue as fifo has it.
+type itemQueue interface {
+	handle
+	Name() string
+	PushAll(context.Context, []item) error
+	PopN(ctx context.Context, from conq.End, n int) ([]item, error)
+	PopWaitN(ctx context.Context, from conq.End, n int) ([]item, error)
+	Page(ctx context.Context, from conq.End, after []byte, n int) (page []item, next []byte, err error)
+}
+
+// fifo is a queue as a priority queue of one priority, which has one end.
+type fifo struct{ queue.FIFO[[]byte] }
+
+func (f fifo) PushAll(ctx context.Context, all []item) error {
+	values := make([][]byte, len(all))
+	for i, it := range all {
+		values[i] = it.Value
+	}
+	return f.EnqueueAll(ctx, values)
+}
+
+func (f fifo) PopN(ctx context.Context, _ conq.End, n int) ([]item, error) {
+	return itemsOf(f.DequeueN(ctx, n))
+}
+
+func (f fifo) PopWaitN(ctx context.Context, _ conq.End, n int) ([]item, error) {
+	return itemsOf(f.DequeueWaitN(ctx, n))
+}
+
+func (f fifo) Page(ctx context.Context, _ conq.End, after []byte, n int) ([]item, []byte, error) {
+	values, next, err := f.FIFO.Page(ctx, after, n)
+	page, err := itemsOf(values, err)
+	return page, next, err
+}
+
+func itemsOf(values [][]byte, err error) ([]item, error) {
+	all := make([]item, len(values))
+	for i, v := range values {
+		all[i].Value = v
+	}
+	return all, err
 }
 
 // openAny opens a queue of any kind.

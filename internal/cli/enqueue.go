@@ -44,7 +44,7 @@ func (a *app) enqueue() *cobra.Command {
 
 // target is a queue that items are put into.
 type target interface {
-	AddAll(ctx context.Context, batch []item) error
+	PushAll(ctx context.Context, batch []item) error
 	io.Closer
 }
 
@@ -87,7 +87,7 @@ func (a *app) putInto(ctx context.Context, b backend, flags putFlags, args []str
 			}
 			queue = opened
 		}
-		return queue.AddAll(ctx, batch)
+		return queue.PushAll(ctx, batch)
 	}
 	f, unit := a.input(args[1:], flags.null, b.limits(), to.parse)
 	p := putter{app: a, flags: flags, queue: args[0], unit: unit, put: put}

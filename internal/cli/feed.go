@@ -4,12 +4,12 @@ import (
 	"context"
 	"sync"
 
-	"github.com/conq-go/conq/internal/anyqueue"
+	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/internal/budget"
 )
 
 // item is an item on its way in or out. A queue's items have priority 0.
-type item = anyqueue.Item
+type item = conq.Prioritized[[]byte]
 
 // itemOperations is how many operations an item takes: its key, and what finds its place.
 const itemOperations = 4

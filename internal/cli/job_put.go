@@ -122,7 +122,7 @@ func usage(err error) error {
 	return err
 }
 
-func (t *jobTarget) AddAll(ctx context.Context, batch []item) error {
+func (t *jobTarget) PushAll(ctx context.Context, batch []item) error {
 	all := make([]work.New[[]byte], len(batch))
 	for i, it := range batch {
 		all[i] = work.New[[]byte]{Value: it.Value, Job: t.flags.job}

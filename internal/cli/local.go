@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/conq-go/conq"
-	"github.com/conq-go/conq/internal/anyqueue"
 	"github.com/conq-go/conq/internal/catalogue"
 	"github.com/conq-go/conq/internal/reads"
 	"github.com/conq-go/conq/kv"
@@ -59,7 +58,7 @@ func (l local) about() storeFacts {
 	return facts
 }
 
-func (l local) open(_ context.Context, name string, kind conq.Kind) (anyqueue.Queue, error) {
+func (l local) open(_ context.Context, name string, kind conq.Kind) (itemQueue, error) {
 	return openQueue(l.db, kind, name, l.app.itemCodec(), ends{})
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	"github.com/conq-go/conq"
-	"github.com/conq-go/conq/internal/anyqueue"
 	"github.com/conq-go/conq/subspace"
 	"github.com/spf13/cobra"
 )
@@ -79,7 +78,7 @@ func (a *app) peekAll(cmd *cobra.Command, name string, flags takeFlags, from end
 	})
 }
 
-func printItems(ctx context.Context, q anyqueue.Queue, from ends, n int, out *sink) (done int, err error) {
+func printItems(ctx context.Context, q itemQueue, from ends, n int, out *sink) (done int, err error) {
 	if from.firstOfTies() {
 		return printFirstOfTies(ctx, q, n, out)
 	}
@@ -87,7 +86,7 @@ func printItems(ctx context.Context, q anyqueue.Queue, from ends, n int, out *si
 }
 
 // printPages prints up to n items from behind a place on, as long as they are wanted.
-func printPages(ctx context.Context, q anyqueue.Queue, from anyqueue.End, after []byte, n int, wanted func(item) bool, out *sink) (done int, err error) {
+func printPages(ctx context.Context, q itemQueue, from conq.End, after []byte, n int, wanted func(item) bool, out *sink) (done int, err error) {
 	for size := mostAtOnce; done < n; {
 		page, next, err := q.Page(ctx, from, after, min(size, n-done))
 		switch {
@@ -114,9 +113,9 @@ func printPages(ctx context.Context, q anyqueue.Queue, from anyqueue.End, after 
 }
 
 // printFirstOfTies prints up to n items, the highest priority first, and of each the one first that was pushed first.
-func printFirstOfTies(ctx context.Context, q anyqueue.Queue, n int, out *sink) (done int, err error) {
+func printFirstOfTies(ctx context.Context, q itemQueue, n int, out *sink) (done int, err error) {
 	for above := []byte(nil); done < n; {
-		highest, _, err := q.Page(ctx, anyqueue.Max, above, 1)
+		highest, _, err := q.Page(ctx, conq.Max, above, 1)
 		if err != nil || len(highest) == 0 {
 			return done, err
 		}
@@ -126,7 +125,7 @@ func printFirstOfTies(ctx context.Context, q anyqueue.Queue, n int, out *sink) (
 			return done, err
 		}
 		above = group.Bytes() // which comes before its items
-		printed, err := printPages(ctx, q, anyqueue.Min, above, n-done, func(it item) bool { return it.Priority == priority }, out)
+		printed, err := printPages(ctx, q, conq.Min, above, n-done, func(it item) bool { return it.Priority == priority }, out)
 		if done += printed; err != nil {
 			return done, err
 		}

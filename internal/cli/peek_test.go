@@ -36,7 +36,7 @@ func TestPeekMaxInPages(t *testing.T) {
 		for i := len(batch); i < all; i++ {
 			batch = append(batch, item{Value: fmt.Append(nil, i), Priority: int64(i % 7)})
 		}
-		testkit.NoError(t, p.AddAll(t.Context(), batch))
+		testkit.NoError(t, p.PushAll(t.Context(), batch))
 		peek := func(n int) (string, int) {
 			out.Reset()
 			db.n = 0

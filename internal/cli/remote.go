@@ -11,7 +11,6 @@ import (
 
 	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/client"
-	"github.com/conq-go/conq/internal/anyqueue"
 	"github.com/conq-go/conq/kv"
 )
 
@@ -87,13 +86,12 @@ func (r remote) find(ctx context.Context, name string) (conq.Info, error) {
 	return info, err
 }
 
-func (r remote) open(ctx context.Context, name string, kind conq.Kind) (anyqueue.Queue, error) {
+func (r remote) open(ctx context.Context, name string, kind conq.Kind) (itemQueue, error) {
 	if kind == conq.KindQueue {
 		q, err := client.OpenQueue(ctx, r.c, name, r.app.itemCodec())
-		return anyqueue.OfFIFO(q), err
+		return fifo{q}, err
 	}
-	q, err := client.OpenPriorityQueue(ctx, r.c, name, r.app.itemCodec())
-	return anyqueue.OfPriority(q), err
+	return client.OpenPriorityQueue(ctx, r.c, name, r.app.itemCodec())
 }
 
 func (r remote) jobs(ctx context.Context, name string, codec conq.Codec[[]byte], lease time.Duration) (jobQueue, error) {
@@ -116,9 +114,9 @@ func (t *taker) takeFromServer(ctx, waits context.Context, c *client.Client) err
 	d := delivery{sink: t.sink(t.flags.print), commitFirst: true}
 	for t.most > t.taken {
 		n := min(mostAtOnce, t.most-t.taken)
-		batch, err := q.Take(ctx, t.from.end(), n)
+		batch, err := q.PopN(ctx, t.from.end(), n)
 		if errors.Is(err, conq.ErrEmpty) && waits != nil && !t.done() {
-			if batch, err = q.TakeWait(waits, t.from.end(), n); err != nil && ctx.Err() == nil && waits.Err() != nil {
+			if batch, err = q.PopWaitN(waits, t.from.end(), n); err != nil && ctx.Err() == nil && waits.Err() != nil {
 				err = conq.ErrEmpty
 			}
 		}

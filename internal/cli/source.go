@@ -2,36 +2,50 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"iter"
 
 	"github.com/conq-go/conq"
-	"github.com/conq-go/conq/internal/anyqueue"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/recipe"
 	"github.com/conq-go/conq/subspace"
 	"github.com/spf13/cobra"
 )
 
-// queue is a queue or a priority queue of the store, of which items are taken from one end.
-type queue struct {
-	anyqueue.Stored
-	order recipe.Order // of that end
-	from  ends
+// stored is a queue or a priority queue of the store, of which items are taken from one end.
+type stored struct {
+	itemQueue
+	reclaimer
+	transactor conq.Transactor
+	takeIn     func(tx kv.Tx, n int) ([]item, error)
+	order      recipe.Order // of that end
+	from       ends
 }
 
-func openQueue(db kv.DB, kind conq.Kind, name string, codec conq.Codec[[]byte], from ends) (*queue, error) {
-	q, err := anyqueue.Open(context.Background(), db, kind, name, codec, conq.Options{FIFOTies: from.firstOfTies()})
-	if err != nil {
-		return nil, err
+func openQueue(db kv.DB, kind conq.Kind, name string, codec conq.Codec[[]byte], from ends) (*stored, error) {
+	ctx, order := context.Background(), from.order(kind, subspace.Named(name))
+	switch kind {
+	case conq.KindQueue:
+		q, err := conq.OpenQueue(ctx, db, name, codec)
+		takeIn := func(tx kv.Tx, n int) ([]item, error) { return itemsOf(q.In(tx).DequeueN(n)) }
+		return &stored{fifo{q}, q, q, takeIn, order, from}, err
+	case conq.KindPriorityQueue:
+		q, err := conq.OpenPriorityQueue(ctx, db, name, codec, conq.Options{FIFOTies: from.firstOfTies()})
+		takeIn := func(tx kv.Tx, n int) ([]item, error) { return q.In(tx).PopN(from.end(), n) }
+		return &stored{q, q, q, takeIn, order, from}, err
 	}
-	return &queue{q, from.order(kind, subspace.Named(name)), from}, nil
+	return nil, fmt.Errorf("%w: %q is a %q, which this version does not know", conq.ErrFormat, name, kind)
 }
 
-func (q *queue) take(tx kv.Tx, n int) ([]item, error) { return q.TakeIn(tx, q.from.end(), n) }
+func (q *stored) take(tx kv.Tx, n int) ([]item, error) { return q.takeIn(tx, n) }
 
-func (q *queue) remove(ctx context.Context, n int) ([]item, error) {
-	return q.Take(ctx, q.from.end(), n)
+func (q *stored) remove(ctx context.Context, n int) ([]item, error) {
+	return q.PopN(ctx, q.from.end(), n)
+}
+
+func (q *stored) transact(ctx context.Context, f func(kv.Tx) (int, error)) (int, error) {
+	return conq.Transact(ctx, q.transactor, f)
 }
 
 // letGo closes the handle of a queue, if there is one, so that it leaves no keys of its own in a
@@ -92,4 +106,4 @@ func (e *ends) order(kind conq.Kind, items subspace.Subspace) recipe.Order {
 	}
 }
 
-func (q *queue) keys(r kv.Reader, n int) iter.Seq2[kv.KeyValue, error] { return q.order.Items(r, n) }
+func (q *stored) keys(r kv.Reader, n int) iter.Seq2[kv.KeyValue, error] { return q.order.Items(r, n) }

@@ -79,8 +79,8 @@ type source interface {
 	take(tx kv.Tx, n int) ([]item, error)
 	// remove is take in a transaction of the handle's own.
 	remove(ctx context.Context, n int) ([]item, error)
-	// Transact runs a transaction, and finds out whether it was committed.
-	Transact(ctx context.Context, f func(kv.Tx) (int, error)) (int, error)
+	// transact runs a transaction, and finds out whether it was committed.
+	transact(ctx context.Context, f func(kv.Tx) (int, error)) (int, error)
 	reclaimer
 }
 
@@ -192,7 +192,7 @@ type reclaimer interface {
 }
 
 func (d *delivery) writeThenRemove(ctx context.Context, n int) (taken int, err error) {
-	return d.source.Transact(ctx, func(tx kv.Tx) (int, error) {
+	return d.source.transact(ctx, func(tx kv.Tx) (int, error) {
 		keys, err := firstKeys(d.source, tx.Snapshot(), n)
 		if err != nil {
 			return 0, err

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/conq-go/conq"
-	"github.com/conq-go/conq/internal/anyqueue"
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/faulty"
@@ -27,7 +26,7 @@ import (
 type bench struct {
 	app   *app
 	db    kv.DB
-	queue *queue
+	queue *stored
 	out   *bytes.Buffer
 }
 
@@ -46,7 +45,7 @@ func (b *bench) put(t *testing.T, values ...string) {
 	for _, v := range values {
 		batch = append(batch, item{Value: []byte(v)})
 	}
-	testkit.NoError(t, b.queue.AddAll(t.Context(), batch))
+	testkit.NoError(t, b.queue.PushAll(t.Context(), batch))
 }
 
 // delivery takes from the queue through a store.
@@ -54,7 +53,7 @@ func (b *bench) delivery(t *testing.T, db kv.DB) *delivery {
 	return &delivery{db: db, source: b.through(t, db), sink: b.app.sink(printFlags{})}
 }
 
-func (b *bench) through(t *testing.T, db kv.DB) *queue {
+func (b *bench) through(t *testing.T, db kv.DB) *stored {
 	q, err := openQueue(db, conq.KindQueue, "q", conq.Bytes(), ends{})
 	testkit.NoError(t, err)
 	return q
@@ -63,7 +62,7 @@ func (b *bench) through(t *testing.T, db kv.DB) *queue {
 // left returns what is still in the queue.
 func (b *bench) left(t *testing.T) []string {
 	var left []string
-	items, _, err := b.queue.Page(t.Context(), anyqueue.Min, nil, 10_000)
+	items, _, err := b.queue.Page(t.Context(), conq.Min, nil, 10_000)
 	testkit.NoError(t, err)
 	for _, it := range items {
 		left = append(left, string(it.Value))
@@ -93,7 +92,7 @@ func TestDelivery(t *testing.T) {
 
 // reclaiming is a source in which items go back that others were given: some each time it is asked.
 type reclaiming struct {
-	*queue
+	*stored
 	reclaimed [][]item
 }
 
@@ -103,7 +102,7 @@ func (r *reclaiming) Reclaim(ctx context.Context) error {
 	}
 	batch := r.reclaimed[0]
 	r.reclaimed = r.reclaimed[1:]
-	return r.AddAll(ctx, batch)
+	return r.PushAll(ctx, batch)
 }
 
 // What others were given and did not collect is delivered too, also if its time is only over when
@@ -194,7 +193,7 @@ func TestDeliveryInterrupted(t *testing.T) {
 func TestRerunWritesNewItems(t *testing.T) {
 	b := newBench(t, letters("aab")...)
 	db := &rerunning{b.db, func() {
-		if _, err := b.queue.Take(t.Context(), anyqueue.Min, 2); err != nil {
+		if _, err := b.queue.PopN(t.Context(), conq.Min, 2); err != nil {
 			t.Error(err)
 		}
 		b.put(t, "a")
@@ -215,7 +214,7 @@ func TestWrittenInAnEarlierBatch(t *testing.T) {
 	push := func(value string, priority int64) {
 		q, err := openQueue(b.db, conq.KindPriorityQueue, "p", conq.Bytes(), ends{})
 		testkit.NoError(t, err)
-		testkit.NoError(t, q.AddAll(t.Context(), []item{{Value: []byte(value), Priority: priority}}))
+		testkit.NoError(t, q.PushAll(t.Context(), []item{{Value: []byte(value), Priority: priority}}))
 	}
 	push("a", 1)
 	between := func() { push("x", 0) }
@@ -381,14 +380,14 @@ func TestKeysAreThoseOfItemsTaken(t *testing.T) {
 		for i := range rapid.IntRange(1, 20).Draw(t, "items") {
 			batch = append(batch, item{Value: fmt.Append(nil, i), Priority: rapid.Int64Range(-1, 1).Draw(t, "priority")})
 		}
-		testkit.NoError(t, p.AddAll(context.Background(), batch))
+		testkit.NoError(t, p.PushAll(context.Background(), batch))
 		n := rapid.IntRange(1, 25).Draw(t, "n")
 		err = db.Transact(context.Background(), func(tx kv.Tx) error { return compareKeys(tx, p, n) })
 		testkit.Check(t, err)
 	})
 }
 
-func compareKeys(tx kv.Tx, p *queue, n int) error {
+func compareKeys(tx kv.Tx, p *stored, n int) error {
 	byKey := make(map[string]string)
 	for pair, err := range tx.Range(subspace.Named("p").Range(), kv.RangeOptions{}) {
 		if err != nil {

@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 
 	"github.com/conq-go/conq"
-	"github.com/conq-go/conq/internal/anyqueue"
 	"github.com/conq-go/conq/internal/audit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/queue"
@@ -24,7 +23,7 @@ type phase struct {
 
 	allPut atomic.Bool      // no producer is at work
 	logs   []*audit.History // of all clients, once they have ended
-	queue  anyqueue.Queue
+	queue  itemQueue
 }
 
 func newFIFO(c Config) *phase {
@@ -35,9 +34,39 @@ func newPriority(c Config) *phase {
 	return &phase{clients: newClients(c, "priority queue"), kind: conq.KindPriorityQueue, verbs: [2]string{"push", "pop"}, priorities: 9}
 }
 
-func (p *phase) open(db kv.DB) (err error) {
-	p.queue, err = anyqueue.Open(context.Background(), db, p.kind, prefix+p.name, conq.Bytes())
+func (p *phase) open(db kv.DB) error {
+	ctx, name := context.Background(), prefix+p.name
+	if p.kind == conq.KindQueue {
+		q, err := conq.OpenQueue(ctx, db, name, conq.Bytes())
+		p.queue = fifo{q}
+		return err
+	}
+	q, err := conq.OpenPriorityQueue(ctx, db, name, conq.Bytes())
+	p.queue = q
 	return err
+}
+
+// itemQueue is a priority queue, or a queue as fifo has it.
+type itemQueue interface {
+	Name() string
+	Len(context.Context) (int, error)
+	Push(ctx context.Context, v []byte, priority int64) error
+	PopN(ctx context.Context, from queue.End, n int) ([]conq.Prioritized[[]byte], error)
+	Close() error
+}
+
+// fifo is a queue as a priority queue of one priority, which has one end.
+type fifo struct{ *conq.Queue[[]byte] }
+
+func (f fifo) Push(ctx context.Context, v []byte, _ int64) error { return f.Enqueue(ctx, v) }
+
+func (f fifo) PopN(ctx context.Context, _ queue.End, n int) ([]conq.Prioritized[[]byte], error) {
+	values, err := f.DequeueN(ctx, n)
+	all := make([]conq.Prioritized[[]byte], len(values))
+	for i, v := range values {
+		all[i].Value = v
+	}
+	return all, err
 }
 
 // work lets producers and consumers at the queue.
@@ -94,13 +123,13 @@ func (p *phase) produce(ctx context.Context, producer int, l *audit.History) err
 }
 
 func (p *phase) putOne(ctx context.Context, id uint64, random *rand.Rand, l *audit.History) error {
-	it := anyqueue.Item{Value: p.maker.payload(id), Priority: random.Int64N(p.priorities) - p.priorities/2}
+	payload, priority := p.maker.payload(id), random.Int64N(p.priorities)-p.priorities/2
 	call := p.meter.Elapsed()
-	if err := p.queue.AddAll(ctx, []anyqueue.Item{it}); err != nil {
+	if err := p.queue.Push(ctx, payload, priority); err != nil {
 		return err
 	}
 	span := audit.Span{Call: call, Return: p.meter.Elapsed()}
-	l.Puts = append(l.Puts, audit.Put{Span: span, ID: id, Priority: it.Priority})
+	l.Puts = append(l.Puts, audit.Put{Span: span, ID: id, Priority: priority})
 	p.meter.Put.Record(span.Return - span.Call)
 	return nil
 }
@@ -125,7 +154,7 @@ func (p *phase) takeOne(ctx context.Context, from queue.End, l *audit.History) (
 		from = queue.Min
 	}
 	call := p.meter.Elapsed()
-	items, err := p.queue.Take(ctx, from, 1)
+	items, err := p.queue.PopN(ctx, from, 1)
 	span := audit.Span{Call: call, Return: p.meter.Elapsed()}
 	switch {
 	case errors.Is(err, conq.ErrEmpty):
@@ -156,7 +185,7 @@ func (p *phase) drain(ctx context.Context, db kv.DB) (err error) {
 	defer func() { err = cmp.Or(err, p.queue.Close()) }()
 	l := p.newLog()
 	for last := p.meter.Elapsed(); ; {
-		items, err := p.queue.Take(ctx, anyqueue.Min, some)
+		items, err := p.queue.PopN(ctx, queue.Min, some)
 		if errors.Is(err, conq.ErrEmpty) {
 			break
 		}

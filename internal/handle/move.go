@@ -1,6 +1,7 @@
 package handle
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -13,14 +14,22 @@ import (
 const moveOperations = 4
 
 // Move moves up to n items from an end of one queue to another one of its kind and store, in one transaction, and returns
-// how many.
+// how many, or an ErrEmpty.
 func Move(ctx context.Context, from, to *Handle, at types.End, n int) (int, error) {
-	for _, h := range []*Handle{from, to} {
-		if err := h.readyFor(ctx); err != nil {
-			return 0, err
-		}
+	if err := from.Reclaim(ctx); err != nil { // what consumers have left that died, which a transaction does not
+		return 0, err
 	}
-	if err := from.checkCount(n); err != nil {
+	moved, err := from.Transact(ctx, func(tx kv.Tx) (any, error) { return MoveIn(tx, from, to, at, n) })
+	if err != nil {
+		return 0, err
+	}
+	return moved.(int), nil
+}
+
+// MoveIn is Move within a transaction of the caller. Items that consumers have left that died are not among those that it finds.
+func MoveIn(tx kv.Tx, from, to *Handle, at types.End, n int) (int, error) {
+	source, target := from.In(tx), to.In(tx)
+	if err := cmp.Or(source.Ready(), target.Ready()); err != nil {
 		return 0, err
 	}
 	switch {
@@ -29,19 +38,9 @@ func Move(ctx context.Context, from, to *Handle, at types.End, n int) (int, erro
 	case from.space.Integers != to.space.Integers:
 		return 0, fmt.Errorf("%w: items move between queues of one kind, and %q and %q are not", types.ErrKind, from.name, to.name)
 	}
-	if err := from.Reclaim(ctx); err != nil { // what consumers have left that died, which a transaction does not
-		return 0, err
-	}
-	n = min(n, budget.BatchFor(from.limits, moveOperations).Items)
-	moved, err := from.Transact(ctx, func(tx kv.Tx) (any, error) {
-		items, err := from.In(tx).Take(at, n)
-		if err != nil {
-			return 0, err
-		}
-		return len(items), to.In(tx).Add(items...)
-	})
+	items, err := source.Take(at, min(n, budget.BatchFor(from.limits, moveOperations).Items))
 	if err != nil {
 		return 0, err
 	}
-	return moved.(int), nil
+	return len(items), target.Add(items...)
 }

@@ -60,9 +60,8 @@ func (c *counter) reset() (was counts) {
 	return was
 }
 
-// observe returns a conq.Options.Observe of a kind of queue. Takes of nothing are no batches.
-func (c *counter) observe(kind conq.Kind) func(conq.Event) {
-	put, take := verbsOf(kind)
+// observe returns a conq.Options.Observe of a queue whose verbs have names. Takes of nothing are no batches.
+func (c *counter) observe(put, take string) func(conq.Event) {
 	return func(event conq.Event) { c.observed(put, take, event) }
 }
 

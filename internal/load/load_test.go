@@ -230,7 +230,7 @@ func TestEvents(t *testing.T) {
 		{Kind: conq.Requested, Calls: 1, Items: 5}, {Kind: conq.Fulfilled, Calls: 7, Items: 6},
 		{Kind: conq.Expired, Calls: 2, Items: 9}, {Kind: conq.Waiting, Items: 1000},
 	} {
-		r.counter.observe(conq.KindPriorityQueue)(e)
+		r.counter.observe("push", "pop")(e)
 	}
 	r.counter.count(func(now *counts) { now.transactions, now.conflicts = 10, 4 })
 	got := r.counter.reset()
@@ -298,7 +298,7 @@ func TestVerbsOfPhases(t *testing.T) {
 }
 
 // idle is a run that has not begun.
-func idle() *run { return &run{counter: new(counter), handles: []queue{items{}}} }
+func idle() *run { return &run{counter: new(counter), handles: []queue{fifo{}}} }
 
 // A phase in which nothing happened has no rates and no percentiles, and is JSON.
 func TestResultOfNothing(t *testing.T) {

@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 
 	"github.com/conq-go/conq"
-	"github.com/conq-go/conq/internal/anyqueue"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/work"
 )
@@ -19,7 +18,7 @@ const (
 )
 
 // item is what goes through the queue.
-type item = anyqueue.Item
+type item = conq.Prioritized[[]byte]
 
 // queue is a handle of the queue that is worked on.
 type queue interface {
@@ -40,39 +39,52 @@ func openQueue(db kv.DB, s *Settings, c *counter) (queue, error) {
 		q, err := work.Open(context.Background(), db, jobsName, conq.Bytes(), work.Options{NoCombining: !s.Combining, Observe: c.observeJobs})
 		return workQueue{q}, err
 	}
-	kind, name := conq.KindQueue, fifoName
+	o := conq.Options{NoCombining: !s.Combining, Staging: stagings[s.Staging]}
 	if s.Priorities > 0 {
-		kind, name = conq.KindPriorityQueue, priorityName
+		o.Observe = c.observe(priorityQueue{}.verbs())
+		q, err := conq.OpenPriorityQueue(context.Background(), db, priorityName, conq.Bytes(), o)
+		return priorityQueue{q}, err
 	}
-	o := conq.Options{NoCombining: !s.Combining, Staging: stagings[s.Staging], Observe: c.observe(kind)}
-	q, err := anyqueue.Open(context.Background(), db, kind, name, conq.Bytes(), o)
-	return items{q, kind}, err
+	o.Observe = c.observe(fifo{}.verbs())
+	q, err := conq.OpenQueue(context.Background(), db, fifoName, conq.Bytes(), o)
+	return fifo{q}, err
 }
 
-// items is a queue or a priority queue.
-type items struct {
-	anyqueue.Queue
-	kind conq.Kind
-}
+type fifo struct{ *conq.Queue[[]byte] }
 
-func (q items) verbs() (put, take string) { return verbsOf(q.kind) }
+func (fifo) verbs() (put, take string) { return "enqueue", "dequeue" }
 
-func verbsOf(kind conq.Kind) (put, take string) {
-	if kind == conq.KindPriorityQueue {
-		return "push", "pop"
+func (q fifo) put(ctx context.Context, all []item) error {
+	values := make([][]byte, len(all))
+	for i, it := range all {
+		values[i] = it.Value
 	}
-	return "enqueue", "dequeue"
+	return q.EnqueueAll(ctx, values)
 }
 
-func (q items) put(ctx context.Context, all []item) error { return q.AddAll(ctx, all) }
-
-func (q items) take(ctx context.Context) error {
-	_, err := q.Take(ctx, anyqueue.Min, 1)
+func (q fifo) take(ctx context.Context) error {
+	_, err := q.Dequeue(ctx)
 	return err
 }
 
-func (q items) takeWait(ctx context.Context) error {
-	_, err := q.TakeWait(ctx, anyqueue.Min, 1)
+func (q fifo) takeWait(ctx context.Context) error {
+	_, err := q.DequeueWait(ctx)
+	return err
+}
+
+type priorityQueue struct{ *conq.PriorityQueue[[]byte] }
+
+func (priorityQueue) verbs() (put, take string) { return "push", "pop" }
+
+func (q priorityQueue) put(ctx context.Context, all []item) error { return q.PushAll(ctx, all) }
+
+func (q priorityQueue) take(ctx context.Context) error {
+	_, err := q.PopMin(ctx)
+	return err
+}
+
+func (q priorityQueue) takeWait(ctx context.Context) error {
+	_, err := q.PopWait(ctx, conq.Min)
 	return err
 }
 

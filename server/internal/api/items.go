@@ -72,7 +72,7 @@ func (a *api) destine(ctx context.Context, name string, batch []wire.Item) (dest
 	}
 	all := make([]queues.Item, len(batch))
 	for i, v := range batch {
-		all[i].Value = v.Bytes()
+		all[i].Payload = v.Bytes()
 		switch {
 		case v.Priority == nil:
 		case kind != conq.KindPriorityQueue:
@@ -87,20 +87,20 @@ func (a *api) destine(ctx context.Context, name string, batch []wire.Item) (dest
 
 // items are those of a batch, for their queue.
 type items struct {
-	queues.Items
+	*queues.Items
 	batch []queues.Item
 }
 
 func (i items) add(ctx context.Context) (wire.Added, error) {
-	return wire.Added{Added: len(i.batch)}, i.AddAll(ctx, i.batch)
+	return wire.Added{Added: len(i.batch)}, i.Add(ctx, i.batch...)
 }
 
 func (i items) addIn(tx kv.Tx) (wire.Added, error) {
-	return wire.Added{Added: len(i.batch)}, i.AddAllIn(tx, i.batch)
+	return wire.Added{Added: len(i.batch)}, i.In(tx).Add(i.batch...)
 }
 
 // items returns a queue or a priority queue from which items are taken.
-func (a *api) items(ctx context.Context, name string, end string) (q queues.Items, kind conq.Kind, release func(), err error) {
+func (a *api) items(ctx context.Context, name string, end string) (q *queues.Items, kind conq.Kind, release func(), err error) {
 	kind, err = a.Queues.Kind(ctx, name)
 	if err == nil && kind != conq.KindPriorityQueue && end != "" {
 		err = huma.Error422UnprocessableEntity(fmt.Sprintf("end is for priority queues: %q is a %s", name, kind))
@@ -119,7 +119,7 @@ type EndIn struct {
 	End string `query:"end" enum:"min,max" doc:"Of a priority queue: the lowest priority first, or the highest. Default: min."`
 }
 
-func (in EndIn) from() queues.End { return wire.EndOf(in.End) }
+func (in EndIn) from() conq.End { return wire.EndOf(in.End) }
 
 type takeIn struct {
 	QueueIn
@@ -217,12 +217,12 @@ func (a *api) enterWaiting() (leave func(), err error) {
 // replyItems is a reply of items. Those of a queue have the priority 0, and do not show it.
 func replyItems(format string, f form, all []queues.Item) reply {
 	return replyEach(format, "items", all, f.item, func(i queues.Item) reply {
-		return replyBytes(i.Value, http.Header{"Conq-Priority": {strconv.FormatInt(i.Priority, 10)}})
+		return replyBytes(i.Payload, http.Header{"Conq-Priority": {strconv.FormatInt(i.Priority, 10)}})
 	})
 }
 
 func (f form) item(v queues.Item) wire.Item {
-	i := wire.Item{Payload: f.payload(v.Value)}
+	i := wire.Item{Payload: f.payload(v.Payload)}
 	if v.Priority != 0 {
 		i.Priority = &v.Priority
 	}

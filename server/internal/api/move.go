@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/internal/handle"
 	"github.com/conq-go/conq/internal/wire"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/server/internal/access"
@@ -43,26 +44,24 @@ func (a *api) move(ctx context.Context, in *moveIn) (out wire.Moved, err error) 
 		return out, err
 	}
 	defer releaseTo()
+	if in.Key == "" {
+		out.Moved, err = orNone(handle.Move(ctx, from, to, wire.EndOf(b.End), b.N))
+		return out, err
+	}
 	if err := from.Reclaim(ctx); err != nil { // what consumers have left that died, which a transaction does not
 		return out, err
 	}
-	move := func(tx kv.Tx) (int, error) {
-		items, err := from.TakeIn(tx, wire.EndOf(b.End), b.N)
-		if errors.Is(err, conq.ErrEmpty) {
-			return 0, nil
-		}
-		if err != nil {
-			return 0, err
-		}
-		return len(items), to.AddAllIn(tx, items)
-	}
-	if in.Key == "" {
-		out.Moved, err = from.Transact(ctx, move)
-		return out, err
-	}
 	err = a.once(ctx, answers.Request{Key: in.Key}, []any{"move", b}, &out, func(tx kv.Tx) (any, error) {
-		n, err := move(tx)
+		n, err := orNone(handle.MoveIn(tx, from, to, wire.EndOf(b.End), b.N))
 		return wire.Moved{Moved: n}, err
 	})
 	return out, err
+}
+
+// orNone has nothing moved where there was nothing.
+func orNone(n int, err error) (int, error) {
+	if errors.Is(err, conq.ErrEmpty) {
+		return 0, nil
+	}
+	return n, err
 }

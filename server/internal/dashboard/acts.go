@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/conq-go/conq"
-	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/internal/handle"
 	"github.com/conq-go/conq/server/internal/access"
 	"github.com/conq-go/conq/server/internal/bulk"
 	"github.com/conq-go/conq/server/internal/queues"
@@ -192,7 +192,7 @@ func (d *Dashboard) add(ctx context.Context, name string, kind conq.Kind, payloa
 	if note = "It is the last item."; kind == conq.KindPriorityQueue {
 		note = fmt.Sprintf("It is the last item of priority %d.", job.Priority)
 	}
-	return note, q.AddAll(ctx, []queues.Item{{Value: payload, Priority: job.Priority}})
+	return note, q.Add(ctx, queues.Item{Payload: payload, Priority: job.Priority})
 }
 
 func askMove(_ *Dashboard, c *confirm) error {
@@ -227,7 +227,7 @@ func (d *Dashboard) doMove(c *confirm) (bulk.Status, error) {
 	})
 }
 
-func (d *Dashboard) move(ctx context.Context, kind conq.Kind, from, to string, n int, progress func(int)) (int, error) {
+func (d *Dashboard) move(ctx context.Context, kind conq.Kind, from, to string, n int, progress func(int)) (total int, err error) {
 	source, release, err := d.Queues.Items(ctx, from, kind, queues.Existing)
 	if err != nil {
 		return 0, err
@@ -238,31 +238,12 @@ func (d *Dashboard) move(ctx context.Context, kind conq.Kind, from, to string, n
 		return 0, err
 	}
 	defer release()
-	if err := source.Reclaim(ctx); err != nil { // what consumers have left that died, which a transaction does not
-		return 0, err
-	}
-	return inBatches(n, progress, func(batch int) (int, error) {
-		return source.Transact(ctx, func(tx kv.Tx) (int, error) {
-			items, err := source.TakeIn(tx, queues.Min, batch)
-			if err != nil {
-				return 0, err
-			}
-			return len(items), target.AddAllIn(tx, items)
-		})
-	})
-}
-
-// inBatches moves up to n items, fewer at once where they are large.
-func inBatches(n int, progress func(int), move func(batch int) (int, error)) (total int, err error) {
-	for batch := 100; total < n; {
-		moved, err := move(min(batch, n-total))
-		switch {
-		case errors.Is(err, conq.ErrEmpty):
-			return total, nil
-		case errors.Is(err, kv.ErrTooLarge) && batch > 1:
-			batch /= 2
-			continue
-		case err != nil:
+	for total < n {
+		moved, err := handle.Move(ctx, source, target, conq.Min, n-total)
+		if errors.Is(err, conq.ErrEmpty) {
+			break
+		}
+		if err != nil {
 			return total, err
 		}
 		total += moved

@@ -56,7 +56,7 @@ func newSite(t testing.TB, scopes ...string) *site {
 // newSiteOf returns the pages of a store; scopes are those of the only token, which callers have. Without any no token is needed.
 func newSiteOf(t testing.TB, db kv.DB, scopes ...string) *site {
 	s := &site{t: t, db: db, history: history.New()}
-	s.set = queues.New(s.db, queues.Options{Queue: conq.Options{Observe: s.history.ObserveItems}, Work: work.Options{Observe: s.history.ObserveJobs}})
+	s.set = queues.New(s.db, queues.Options{Observe: s.history.ObserveItems, Work: work.Options{Observe: s.history.ObserveJobs}})
 	s.sampler = history.NewSampler(s.db, s.history)
 	stopping, stop := context.WithCancel(context.Background())
 	var sampling sync.WaitGroup
@@ -176,16 +176,16 @@ func (s *site) fill() {
 	_, err = q.ReserveWait(ctx)
 	testkit.NoError(t, err)
 	testkit.NoError(t, q.Every(ctx, "nightly", "0 3 * * *", []byte("tick")))
-	fifo, release, err := s.set.FIFO(ctx, "orders", queues.Create)
+	fifo, release, err := s.set.Items(ctx, "orders", conq.KindQueue, queues.Create)
 	testkit.NoError(t, err)
 	defer release()
 	for i := range 50 {
-		testkit.NoError(t, fifo.Enqueue(ctx, fmt.Appendf(nil, "order %d", i)))
+		testkit.NoError(t, fifo.Add(ctx, queues.Item{Payload: fmt.Appendf(nil, "order %d", i)}))
 	}
-	priority, release, err := s.set.Priority(ctx, "alerts", queues.Create)
+	priority, release, err := s.set.Items(ctx, "alerts", conq.KindPriorityQueue, queues.Create)
 	testkit.NoError(t, err)
 	defer release()
-	testkit.NoError(t, priority.PushAll(ctx, []conq.Prioritized[[]byte]{{Value: []byte("low"), Priority: 9}, {Value: []byte("high"), Priority: 1}}))
+	testkit.NoError(t, priority.Add(ctx, queues.Item{Payload: []byte("low"), Priority: 9}, queues.Item{Payload: []byte("high"), Priority: 1}))
 }
 
 // settle has the sampler count queues that were filled while it looked at them. The clock is that of a bubble, on which pages

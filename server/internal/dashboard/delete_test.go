@@ -55,10 +55,10 @@ func testDeleteQueue(t *testing.T) {
 	testkit.WantError(t, held.Ack(t.Context()), work.ErrLeaseLost)
 	testkit.NoError(t, testkit.Drop(q.Put(t.Context(), []byte("anew"))))
 	has(t, s.get("/queue?q=emails", 200), "emails")
-	orders, release, err := s.set.Priority(t.Context(), "orders", queues.Create) // as another kind
+	orders, release, err := s.set.Items(t.Context(), "orders", conq.KindPriorityQueue, queues.Create) // as another kind
 	testkit.NoError(t, err)
 	defer release()
-	testkit.NoError(t, orders.Push(t.Context(), []byte("x"), 1))
+	testkit.NoError(t, orders.Add(t.Context(), queues.Item{Payload: []byte("x"), Priority: 1}))
 	has(t, s.get("/queue?q=orders", 200), `class="kind">priority<`)
 }
 

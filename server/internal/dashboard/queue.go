@@ -107,7 +107,7 @@ func (d *Dashboard) firstOf(v *visit, p *queuePage, after []byte) (next []byte, 
 	defer release()
 	items, next, err := q.Page(v, wire.EndOf(v.query.Get("end")), after, firstItems)
 	for _, i := range items {
-		p.Items = append(p.Items, item{Priority: i.Priority, Bytes: i.Value})
+		p.Items = append(p.Items, item{Priority: i.Priority, Bytes: i.Payload})
 	}
 	return next, err
 }

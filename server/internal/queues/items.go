@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/conq-go/conq"
-	"github.com/conq-go/conq/internal/anyqueue"
+	"github.com/conq-go/conq/internal/handle"
 )
 
 // Queue is a queue of any kind.
@@ -14,7 +14,7 @@ type Queue interface {
 	Len(context.Context) (int, error)
 }
 
-// Queue returns the queue of a name and a kind, as FIFO does.
+// Queue returns the queue of a name and a kind, as Items does.
 func (s *Set) Queue(ctx context.Context, name string, kind conq.Kind, m Mode) (q Queue, release func(), err error) {
 	switch kind {
 	case conq.KindQueue, conq.KindPriorityQueue:
@@ -25,24 +25,28 @@ func (s *Set) Queue(ctx context.Context, name string, kind conq.Kind, m Mode) (q
 	return nil, nil, fmt.Errorf("%w: %q is a %s, which this server does not know", conq.ErrKind, name, kind)
 }
 
-// A queue or priority queue, its items, and its ends.
-type (
-	Items = anyqueue.Stored
-	Item  = anyqueue.Item
-	End   = anyqueue.End
-)
+// Items is a queue or a priority queue.
+type Items = handle.Handle
 
-const (
-	Min = anyqueue.Min
-	Max = anyqueue.Max
-)
+// Item is an item of one.
+type Item = handle.Item
 
-// Items returns the queue or priority queue of a name, as FIFO does.
-func (s *Set) Items(ctx context.Context, name string, kind conq.Kind, m Mode) (q Items, release func(), err error) {
-	if kind == conq.KindPriorityQueue {
-		q, release, err := s.Priority(ctx, name, m)
-		return anyqueue.StoredPriority(q), release, err
+// Items returns the queue or priority queue of a name, which the caller uses until it calls release, once. The error is a
+// conq.ErrNoQueue if there is none and the mode is Existing, a conq.ErrKind if it is of another kind, a
+// conq.ErrName, or ErrTooMany.
+func (s *Set) Items(ctx context.Context, name string, kind conq.Kind, m Mode) (q *Items, release func(), err error) {
+	return use(ctx, s, name, m, kind, func() (*Items, error) {
+		return handle.Open(ctx, s.db, name, kind, nil, handle.Options{Observe: s.observe()})
+	})
+}
+
+// observe returns what handles of items tell of themselves, or nil if nobody wants to know.
+func (s *Set) observe() func(handle.Event) {
+	told := s.options.Observe
+	if told == nil {
+		return nil
 	}
-	fifo, release, err := s.FIFO(ctx, name, m)
-	return anyqueue.StoredFIFO(fifo), release, err
+	return func(e handle.Event) {
+		told(conq.Event{Queue: e.Queue, Kind: conq.EventKind(e.Kind), Calls: e.Calls, Items: e.Items, Attempts: e.Attempts})
+	}
 }

@@ -23,12 +23,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// The handles of the three kinds.
-type (
-	FIFO     = conq.Queue[[]byte]
-	Priority = conq.PriorityQueue[[]byte]
-	Work     = work.Queue[[]byte]
-)
+// Work is a work queue.
+type Work = work.Queue[[]byte]
 
 // Mode says what happens to a queue that does not exist.
 type Mode int
@@ -44,9 +40,9 @@ var ErrTooMany = errors.New("too many queues are in use")
 
 // Options are the choices of a Set.
 type Options struct {
-	MaxOpen int          // handles at once. Default: 4096
-	Queue   conq.Options // of handles of queues and priority queues
-	Work    work.Options // of handles of work queues
+	MaxOpen int              // handles at once. Default: 4096
+	Observe func(conq.Event) // is told of queues and priority queues, or nil
+	Work    work.Options     // of handles of work queues
 }
 
 // Set is the queues of a store. It is safe for concurrent use.
@@ -55,15 +51,15 @@ type Set struct {
 	options Options
 
 	mu      sync.Mutex
-	open    map[string]*handle
-	idle    *list.List // of *handle, the one that was used last at the back
+	open    map[string]*entry
+	idle    *list.List // of *entry, the one that was used last at the back
 	closed  bool
 	garbage int            // handles that were evicted lately
 	closing sync.WaitGroup // handles that were idle
 }
 
-// handle is an open queue, or one that is being opened.
-type handle struct {
+// entry is an open queue, or one that is being opened.
+type entry struct {
 	name   string
 	opened chan struct{} // closed when kind, queue and err are set
 	kind   conq.Kind
@@ -83,7 +79,7 @@ func New(db kv.DB, o Options) *Set {
 	if o.MaxOpen == 0 {
 		o.MaxOpen = 4096
 	}
-	return &Set{db: db, options: o, open: make(map[string]*handle), idle: list.New()}
+	return &Set{db: db, options: o, open: make(map[string]*entry), idle: list.New()}
 }
 
 // DB returns the store.
@@ -116,23 +112,7 @@ func (s *Set) Kind(ctx context.Context, name string) (conq.Kind, error) {
 	return info.Kind, err
 }
 
-// FIFO returns the queue of a name, which the caller uses until it calls release, once. The error is a
-// conq.ErrNoQueue if there is none and the mode is Existing, a conq.ErrKind if it is of another kind, a
-// conq.ErrName, or ErrTooMany.
-func (s *Set) FIFO(ctx context.Context, name string, m Mode) (q *FIFO, release func(), err error) {
-	return use(ctx, s, name, m, conq.KindQueue, func() (*FIFO, error) {
-		return conq.OpenQueue(ctx, s.db, name, conq.Bytes(), s.options.Queue)
-	})
-}
-
-// Priority returns a priority queue, as FIFO does.
-func (s *Set) Priority(ctx context.Context, name string, m Mode) (q *Priority, release func(), err error) {
-	return use(ctx, s, name, m, conq.KindPriorityQueue, func() (*Priority, error) {
-		return conq.OpenPriorityQueue(ctx, s.db, name, conq.Bytes(), s.options.Queue)
-	})
-}
-
-// Work returns a work queue, as FIFO does. Leases end with their handle, so a caller that holds one
+// Work returns a work queue, as Items does. Leases end with their handle, so a caller that holds one
 // releases the queue after it.
 func (s *Set) Work(ctx context.Context, name string, m Mode) (q *Work, release func(), err error) {
 	return use(ctx, s, name, m, conq.KindWorkQueue, func() (*Work, error) {
@@ -171,7 +151,7 @@ func (s *Set) Tidy() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	evicted := 0
-	for s.idle.Len() > maxIdle && time.Since(s.idle.Front().Value.(*handle).since) > idleTime {
+	for s.idle.Len() > maxIdle && time.Since(s.idle.Front().Value.(*entry).since) > idleTime {
 		s.evict()
 		evicted++
 	}
@@ -189,7 +169,7 @@ const (
 )
 
 // drop has nobody else get a handle. The lock is held.
-func (s *Set) drop(h *handle) {
+func (s *Set) drop(h *entry) {
 	delete(s.open, h.name)
 	h.dropped = true
 	if h.idle != nil {
@@ -249,7 +229,7 @@ func use[Q io.Closer](ctx context.Context, s *Set, name string, m Mode, kind con
 }
 
 // isLater tells whether the queue of a handle may not be there yet.
-func (s *Set) isLater(h *handle) bool {
+func (s *Set) isLater(h *entry) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return h.later
@@ -260,7 +240,7 @@ func wrongKind(name string, is, not conq.Kind) error {
 }
 
 // take returns the handle of a name for a caller that uses it, and whether it is for that caller to open it.
-func (s *Set) take(ctx context.Context, name string, m Mode, kind conq.Kind) (h *handle, isNew bool, err error) {
+func (s *Set) take(ctx context.Context, name string, m Mode, kind conq.Kind) (h *entry, isNew bool, err error) {
 	if h, err := s.taken(name); h != nil || err != nil {
 		return h, false, err
 	}
@@ -281,19 +261,19 @@ func (s *Set) take(ctx context.Context, name string, m Mode, kind conq.Kind) (h 
 	if len(s.open) >= s.options.MaxOpen && !s.evict() {
 		return nil, false, fmt.Errorf("%w: %d, which is the limit", ErrTooMany, len(s.open))
 	}
-	h = &handle{name: name, opened: make(chan struct{}), users: 1}
+	h = &entry{name: name, opened: make(chan struct{}), users: 1}
 	s.open[name] = h
 	return h, true, nil
 }
 
-func (s *Set) taken(name string) (*handle, error) {
+func (s *Set) taken(name string) (*entry, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.takenLocked(name)
 }
 
 // takenLocked returns the handle of a name, which has one more user, or nil if it is not open.
-func (s *Set) takenLocked(name string) (*handle, error) {
+func (s *Set) takenLocked(name string) (*entry, error) {
 	if s.closed {
 		return nil, conq.ErrClosed
 	}
@@ -309,7 +289,7 @@ func (s *Set) takenLocked(name string) (*handle, error) {
 }
 
 // opened sets what came of opening a handle. One that failed is forgotten.
-func (s *Set) opened(h *handle, kind conq.Kind, q io.Closer, err error) {
+func (s *Set) opened(h *entry, kind conq.Kind, q io.Closer, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err == nil && s.closed {
@@ -321,7 +301,7 @@ func (s *Set) opened(h *handle, kind conq.Kind, q io.Closer, err error) {
 	close(h.opened)
 }
 
-func (s *Set) release(h *handle) {
+func (s *Set) release(h *entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	h.users--
@@ -341,7 +321,7 @@ func (s *Set) evict() bool {
 	if e == nil {
 		return false
 	}
-	h := s.idle.Remove(e).(*handle)
+	h := s.idle.Remove(e).(*entry)
 	delete(s.open, h.name)
 	// A close that fails leaves keys of the handle's own behind, which whoever opens the queue removes in time.
 	s.closing.Go(func() { _ = h.queue.Close() })

@@ -27,26 +27,26 @@ func newSet(t *testing.T, o Options) *Set {
 // Looking at a queue does not make it, and a name has one kind.
 func TestKinds(t *testing.T) {
 	s, ctx := newSet(t, Options{}), t.Context()
-	_, _, err := s.FIFO(ctx, "q", Existing)
+	_, _, err := s.Items(ctx, "q", conq.KindQueue, Existing)
 	testkit.WantError(t, err, conq.ErrNoQueue)
 	all, err := s.All(ctx)
 	testkit.NoError(t, err)
 	testkit.Equal(t, "queues", len(all), 0)
 
-	q, release, err := s.FIFO(ctx, "q", Create)
+	q, release, err := s.Items(ctx, "q", conq.KindQueue, Create)
 	testkit.NoError(t, err)
-	testkit.NoError(t, q.Enqueue(ctx, []byte("a")))
+	testkit.NoError(t, q.Add(ctx, Item{Payload: []byte("a")}))
 	release()
 	release() // is harmless
 	for _, m := range []Mode{Existing, Create} {
-		_, _, err = s.Priority(ctx, "q", m)
+		_, _, err = s.Items(ctx, "q", conq.KindPriorityQueue, m)
 		testkit.WantError(t, err, conq.ErrKind)
 		_, _, err = s.Work(ctx, "q", m)
 		testkit.WantError(t, err, conq.ErrKind)
 	}
 	_, _, err = s.Work(ctx, "", Create)
 	testkit.WantError(t, err, conq.ErrName)
-	again, release, err := s.FIFO(ctx, "q", Existing)
+	again, release, err := s.Items(ctx, "q", conq.KindQueue, Existing)
 	testkit.NoError(t, err)
 	testkit.Equal(t, "the same handle", again == q, true)
 	release()
@@ -55,19 +55,19 @@ func TestKinds(t *testing.T) {
 // Only so many queues are open: those in use stay, and the one that has been idle for longest goes.
 func TestLimit(t *testing.T) {
 	s, ctx := newSet(t, Options{MaxOpen: 2}), t.Context()
-	a, releaseA, err := s.FIFO(ctx, "a", Create)
+	a, releaseA, err := s.Items(ctx, "a", conq.KindQueue, Create)
 	testkit.NoError(t, err)
-	b, releaseB, err := s.FIFO(ctx, "b", Create)
+	b, releaseB, err := s.Items(ctx, "b", conq.KindQueue, Create)
 	testkit.NoError(t, err)
-	_, _, err = s.FIFO(ctx, "c", Create)
+	_, _, err = s.Items(ctx, "c", conq.KindQueue, Create)
 	testkit.WantError(t, err, ErrTooMany)
 	releaseB()
-	_, release, err := s.FIFO(ctx, "c", Create)
+	_, release, err := s.Items(ctx, "c", conq.KindQueue, Create)
 	testkit.NoError(t, err)
 	release()
 	s.closing.Wait()
-	testkit.WantError(t, b.Enqueue(ctx, nil), conq.ErrClosed)
-	testkit.NoError(t, a.Enqueue(ctx, nil))
+	testkit.WantError(t, b.Add(ctx, Item{}), conq.ErrClosed)
+	testkit.NoError(t, a.Add(ctx, Item{}))
 	releaseA()
 }
 
@@ -79,9 +79,9 @@ func TestConcurrently(t *testing.T) {
 		group.Go(func() {
 			for j := range 100 {
 				name := fmt.Sprint("q", (i*j)%17)
-				q, release, err := s.FIFO(ctx, name, Create)
+				q, release, err := s.Items(ctx, name, conq.KindQueue, Create)
 				testkit.NoError(t, err)
-				testkit.NoError(t, q.Enqueue(ctx, []byte{byte(i), byte(j)}))
+				testkit.NoError(t, q.Add(ctx, Item{Payload: []byte{byte(i), byte(j)}}))
 				release()
 			}
 		})
@@ -91,7 +91,7 @@ func TestConcurrently(t *testing.T) {
 	all, err := s.All(ctx)
 	testkit.NoError(t, err)
 	for _, info := range all {
-		q, release, err := s.FIFO(ctx, info.Name, Existing)
+		q, release, err := s.Items(ctx, info.Name, conq.KindQueue, Existing)
 		testkit.NoError(t, err)
 		l, err := q.Len(ctx)
 		testkit.NoError(t, err)
@@ -104,17 +104,17 @@ func TestConcurrently(t *testing.T) {
 // Closing wakes callers that wait, and refuses those that come later.
 func TestClose(t *testing.T) {
 	s, ctx := newSet(t, Options{}), t.Context()
-	q, release, err := s.FIFO(ctx, "q", Create)
+	q, release, err := s.Items(ctx, "q", conq.KindQueue, Create)
 	testkit.NoError(t, err)
 	defer release()
 	waits := make(chan error)
 	go func() {
-		_, err := q.DequeueWait(context.Background())
+		_, err := q.TakeWait(context.Background(), conq.Min, 1)
 		waits <- err
 	}()
 	testkit.NoError(t, s.Close())
 	testkit.WantError(t, <-waits, conq.ErrClosed)
-	_, _, err = s.FIFO(ctx, "q", Existing)
+	_, _, err = s.Items(ctx, "q", conq.KindQueue, Existing)
 	testkit.WantError(t, err, conq.ErrClosed)
 }
 
@@ -124,7 +124,7 @@ func TestReconcile(t *testing.T) {
 	defer db.Close()
 	s := New(db, Options{})
 	defer s.Close()
-	_, release, err := s.FIFO(t.Context(), "q", Create)
+	_, release, err := s.Items(t.Context(), "q", conq.KindQueue, Create)
 	testkit.NoError(t, err)
 	later, releaseLater, err := s.Work(t.Context(), "w", Later)
 	testkit.NoError(t, err)
@@ -138,7 +138,7 @@ func TestReconcile(t *testing.T) {
 	s.Reconcile(infos)
 	_, err = s.Kind(t.Context(), "q")
 	testkit.WantError(t, err, conq.ErrNoQueue)
-	_, release2, err := s.Priority(t.Context(), "q", Create)
+	_, release2, err := s.Items(t.Context(), "q", conq.KindPriorityQueue, Create)
 	testkit.NoError(t, err)
 	release()
 	release2()
