@@ -1,5 +1,5 @@
 // Package handle is what the handle of a queue does: in bytes, and once for both kinds of queues. Package conq puts types on
-// it. A kind is what makes the keys of new items, and an order for each end, which says which items come
+// it, and servers use it as it is. A kind is what makes the keys of new items, and an order for each end, which says which items come
 // first and what a take conflicts on. Both are of package recipe; all else here does not know the kind. It may import what
 // works on any engine (batch, staging, outcome, layout, catalogue, reads, budget), and no engine.
 //
