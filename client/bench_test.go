@@ -33,7 +33,7 @@ func benchmarkEnqueue(b *testing.B, clients, callers int) {
 	go s.Serve(context.Background(), l)
 	queues := make([]*client.Queue[[]byte], clients)
 	for i := range queues {
-		c, err := client.Dial(b.Context(), "http://"+l.Addr().String(), client.Options{})
+		c, err := client.Dial(b.Context(), "http://"+l.Addr().String())
 		testkit.NoError(b, err)
 		defer c.Close()
 		queues[i], err = client.OpenQueue(b.Context(), c, "q", conq.Bytes())

@@ -55,7 +55,7 @@ func takenAtTheEnd(t *testing.T) {
 	c := dial(t, "http://127.0.0.1", client.Options{Transport: network})
 	q, err := client.OpenQueue(t.Context(), c, "q", queue.String())
 	testkit.NoError(t, err)
-	jobs, err := client.OpenWork(t.Context(), c, "w", queue.String(), client.WorkOptions{})
+	jobs, err := client.OpenWork(t.Context(), c, "w", queue.String())
 	testkit.NoError(t, err)
 	for _, take := range []func(ctx context.Context) (string, error){
 		q.Dequeue, q.DequeueWait,
@@ -111,7 +111,7 @@ func waitsUntilDeadline(t *testing.T) {
 	c := dial(t, "http://127.0.0.1", client.Options{Transport: network})
 	q, err := client.OpenQueue(t.Context(), c, "q", queue.String())
 	testkit.NoError(t, err)
-	jobs, err := client.OpenWork(t.Context(), c, "w", queue.String(), client.WorkOptions{})
+	jobs, err := client.OpenWork(t.Context(), c, "w", queue.String())
 	testkit.NoError(t, err)
 	for _, take := range []func(context.Context) error{
 		func(ctx context.Context) error { _, err := q.DequeueWait(ctx); return err },

@@ -1,7 +1,7 @@
 // Package client has the queues of a conq server for programs in Go, with the methods that they have in packages conq and
 // work. It links no store.
 //
-//	c, err := client.Dial(ctx, "http://127.0.0.1:7711", client.Options{})
+//	c, err := client.Dial(ctx, "http://127.0.0.1:7711")
 //	q, err := client.OpenQueue(ctx, c, "emails", queue.JSON[Email]())
 //	err = q.Enqueue(ctx, Email{To: "a@b"})
 //	e, err := q.DequeueWait(ctx)
@@ -77,10 +77,14 @@ type Client struct {
 
 // Dial returns a client of a server, when it has answered. A URL is as http://host:7711; for several servers of one store it has
 // their hosts, with commas between, and each request goes to one of them at random. A server that is mounted under a path has that
-// at the end: http://host/path.
-func Dial(ctx context.Context, url string, o Options) (*Client, error) {
-	if ctx == nil {
-		return nil, errors.New("client: ctx is nil")
+// at the end: http://host/path. At most one Options may be given.
+func Dial(ctx context.Context, url string, opts ...Options) (*Client, error) {
+	o, err := options.Only(opts)
+	if err == nil {
+		err = options.Context(ctx)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("client: %w", err)
 	}
 	if o.Patience < 0 || o.Timeout < 0 {
 		return nil, fmt.Errorf("client: %w: Options.Patience is %v, and Timeout %v: they can be from 0 on, which is the default", kv.ErrInvalid, o.Patience, o.Timeout)
@@ -99,7 +103,7 @@ func Dial(ctx context.Context, url string, o Options) (*Client, error) {
 	}
 	c.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse } // a token goes nowhere else
 	var said string
-	err := c.do(ctx, call{method: http.MethodGet, path: "/readyz", again: true}, &said)
+	err = c.do(ctx, call{method: http.MethodGet, path: "/readyz", again: true}, &said)
 	if err == nil && said != "ready\n" {
 		err = fmt.Errorf("client: %.200q is not the URL of a conq server: its /readyz answers %.40q", url, said)
 	}

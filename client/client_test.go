@@ -17,6 +17,7 @@ import (
 
 	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/client"
+	"github.com/conq-go/conq/internal/options"
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/internal/version"
 	"github.com/conq-go/conq/kv"
@@ -45,8 +46,10 @@ func serve(t testing.TB, db kv.DB, address string, o server.Options) (url string
 	return "http://" + l.Addr().String(), stop
 }
 
-func dial(t testing.TB, url string, o client.Options) *client.Client {
+func dial(t testing.TB, url string, opts ...client.Options) *client.Client {
 	t.Helper()
+	o, err := options.Only(opts)
+	testkit.NoError(t, err)
 	transport := &http.Transport{MaxIdleConnsPerHost: 100}
 	if o.Transport == nil {
 		o.Transport = transport
@@ -61,7 +64,7 @@ func dial(t testing.TB, url string, o client.Options) *client.Client {
 // newClient returns a client of a new server.
 func newClient(t testing.TB) *client.Client {
 	url, _ := serve(t, testkit.NewMemory(t, kv.Limits{}), "127.0.0.1:0", server.Options{})
-	return dial(t, url, client.Options{})
+	return dial(t, url)
 }
 
 var errorsOfVerbs = []error{queue.ErrEmpty, queue.ErrClosed, queue.ErrKind, queue.ErrNoQueue, kv.ErrInvalid, kv.ErrTooLarge, context.Canceled}
@@ -202,7 +205,7 @@ func TestErrors(t *testing.T) {
 		t.Error("a queue has no codec")
 	}
 	small, _ := serve(t, testkit.NewMemory(t, kv.Limits{Transaction: 10_000}), "127.0.0.1:0", server.Options{})
-	q, err := client.OpenQueue(ctx, dial(t, small, client.Options{}), "q", queue.Bytes())
+	q, err := client.OpenQueue(ctx, dial(t, small), "q", queue.Bytes())
 	testkit.NoError(t, err)
 	testkit.WantError(t, q.Enqueue(ctx, make([]byte, 9_000)), kv.ErrTooLarge)
 	_, _, err = q.Page(ctx, nil, 0)
@@ -231,7 +234,7 @@ func TestFullDisk(t *testing.T) {
 		}
 	}))
 	t.Cleanup(s.Close)
-	q, err := client.OpenQueue(t.Context(), dial(t, s.URL, client.Options{}), "q", queue.String())
+	q, err := client.OpenQueue(t.Context(), dial(t, s.URL), "q", queue.String())
 	testkit.NoError(t, err)
 	err = q.Enqueue(t.Context(), "a")
 	testkit.WantError(t, err, kv.ErrFull, "no space")
@@ -246,7 +249,7 @@ func TestUserAgent(t *testing.T) {
 		fmt.Fprintln(w, "ready")
 	}))
 	t.Cleanup(s.Close)
-	dial(t, s.URL, client.Options{})
+	dial(t, s.URL)
 	testkit.Equal(t, "user agent", got, version.Read().Product())
 }
 
@@ -347,7 +350,7 @@ func TestToken(t *testing.T) {
 	tokens, err := server.LoadTokens(path)
 	testkit.NoError(t, err)
 	url, _ := serve(t, testkit.NewMemory(t, kv.Limits{}), "127.0.0.1:0", server.Options{Tokens: tokens})
-	_, err = client.OpenQueue(t.Context(), dial(t, url, client.Options{}), "orders", queue.String())
+	_, err = client.OpenQueue(t.Context(), dial(t, url), "orders", queue.String())
 	testkit.WantError(t, err, client.ErrUnauthorized)
 	c := dial(t, url, client.Options{Token: secret})
 	q, err := client.OpenQueue(t.Context(), c, "orders", queue.String())

@@ -49,7 +49,7 @@ func TestVerbsOfDeleted(t *testing.T) {
 	testkit.NoError(t, err)
 	defer stored.Close()
 	c := newClient(t)
-	served, err := client.OpenWork(t.Context(), c, "jobs", queue.String(), client.WorkOptions{})
+	served, err := client.OpenWork(t.Context(), c, "jobs", queue.String())
 	testkit.NoError(t, err)
 	ends := map[string]func(ctx context.Context, l *work.Lease[string]) error{
 		"ack":    func(ctx context.Context, l *work.Lease[string]) error { return l.Ack(ctx) },
@@ -149,7 +149,7 @@ func TestWaitsBeyondDeletion(t *testing.T) {
 	testkit.NoError(t, err)
 	p, err := client.OpenPriorityQueue(ctx, c, "prio", queue.String())
 	testkit.NoError(t, err)
-	w, err := client.OpenWork(ctx, c, "jobs", queue.String(), client.WorkOptions{})
+	w, err := client.OpenWork(ctx, c, "jobs", queue.String())
 	testkit.NoError(t, err)
 	for _, name := range []string{"items", "prio", "jobs"} {
 		testkit.NoError(t, c.DeleteQueue(ctx, name))

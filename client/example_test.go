@@ -17,7 +17,7 @@ import (
 
 var ctx = context.Background()
 
-// connect returns a client of a server that is in this process; others have client.Dial(ctx, "http://127.0.0.1:7711", client.Options{}).
+// connect returns a client of a server that is in this process; others have client.Dial(ctx, "http://127.0.0.1:7711").
 func connect() (c *client.Client, done func()) {
 	db, err := conq.Open(ctx, "memory:")
 	check(err)

@@ -64,7 +64,7 @@ func TestNothingTwice(t *testing.T) {
 	testkit.NoError(t, err)
 	q, err := client.OpenQueue(ctx, c, "q", queue.JSON[int]())
 	testkit.NoError(t, err)
-	jobs, err := client.OpenWork(ctx, c, "w", queue.JSON[int](), client.WorkOptions{})
+	jobs, err := client.OpenWork(ctx, c, "w", queue.JSON[int]())
 	testkit.NoError(t, err)
 	const n, callers = 40, 8
 	var ids sync.Map
@@ -100,7 +100,7 @@ func TestNothingTwice(t *testing.T) {
 func TestLostAnswer(t *testing.T) {
 	ctx := t.Context()
 	url, _ := serve(t, testkit.NewMemory(t, kv.Limits{}), "127.0.0.1:0", server.Options{})
-	plain := dial(t, url, client.Options{})
+	plain := dial(t, url)
 	q, err := client.OpenQueue(ctx, plain, "q", queue.JSON[int]())
 	testkit.NoError(t, err)
 	all := make([]int, 100)
@@ -163,7 +163,7 @@ func TestWaitSurvivesRestart(t *testing.T) {
 func TestOneBadCall(t *testing.T) {
 	ctx := t.Context()
 	url, _ := serve(t, testkit.NewMemory(t, kv.Limits{Transaction: 20_000}), "127.0.0.1:0", server.Options{})
-	c := dial(t, url, client.Options{})
+	c := dial(t, url)
 	q, err := client.OpenQueue(ctx, c, "q", queue.Bytes())
 	testkit.NoError(t, err)
 	var mu sync.Mutex
@@ -187,7 +187,7 @@ func TestOneBadCall(t *testing.T) {
 	testkit.NoError(t, err)
 	testkit.Equal(t, "items", n, 27)
 
-	jobs, err := client.OpenWork(ctx, c, "jobs", queue.Bytes(), client.WorkOptions{})
+	jobs, err := client.OpenWork(ctx, c, "jobs", queue.Bytes())
 	testkit.NoError(t, err)
 	testkit.Together(30, func(i int) { // refused before it is sent
 		if i%10 == 0 {
@@ -208,7 +208,7 @@ func TestSeveralServers(t *testing.T) {
 	ctx, db := t.Context(), testkit.NewMemory(t, kv.Limits{})
 	first, stop := serve(t, db, "127.0.0.1:0", server.Options{})
 	second, _ := serve(t, db, "127.0.0.1:0", server.Options{})
-	q, err := client.OpenQueue(ctx, dial(t, first+","+strings.TrimPrefix(second, "http://"), client.Options{}), "q", queue.JSON[int]())
+	q, err := client.OpenQueue(ctx, dial(t, first+","+strings.TrimPrefix(second, "http://")), "q", queue.JSON[int]())
 	testkit.NoError(t, err)
 	for i := range 20 {
 		if i == 10 {

@@ -21,9 +21,9 @@ import (
 
 type workID = work.ID
 
-func newWork(t *testing.T, o client.WorkOptions) *client.WorkQueue[string] {
+func newWork(t *testing.T, o ...client.WorkOptions) *client.WorkQueue[string] {
 	t.Helper()
-	q, err := client.OpenWork(t.Context(), newClient(t), "jobs", queue.String(), o)
+	q, err := client.OpenWork(t.Context(), newClient(t), "jobs", queue.String(), o...)
 	testkit.NoError(t, err)
 	return q
 }
@@ -98,7 +98,7 @@ func TestWork(t *testing.T) {
 
 // A handle that is closed reserves nothing, which it could not acknowledge.
 func TestClosedWork(t *testing.T) {
-	ctx, q := t.Context(), newWork(t, client.WorkOptions{})
+	ctx, q := t.Context(), newWork(t)
 	_, err := q.Put(ctx, "a")
 	testkit.NoError(t, err)
 	testkit.NoError(t, q.Close())
@@ -115,9 +115,9 @@ func TestUndecodable(t *testing.T) {
 	url, _ := serve(t, testkit.NewMemory(t, kv.Limits{}), "127.0.0.1:0", server.Options{})
 	c := dial(t, url, client.Options{Transport: failless{http.DefaultTransport}, Patience: time.Nanosecond})
 	t.Cleanup(http.DefaultClient.CloseIdleConnections)
-	texts, err := client.OpenWork(t.Context(), c, "q", queue.String(), client.WorkOptions{})
+	texts, err := client.OpenWork(t.Context(), c, "q", queue.String())
 	testkit.NoError(t, err)
-	numbers, err := client.OpenWork(t.Context(), c, "q", queue.JSON[int](), client.WorkOptions{})
+	numbers, err := client.OpenWork(t.Context(), c, "q", queue.JSON[int]())
 	testkit.NoError(t, err)
 	_, _, err = texts.PutAll(t.Context(), []work.New[string]{{Value: "none"}, {Value: "1"}})
 	testkit.NoError(t, err)
@@ -141,7 +141,7 @@ func (f failless) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 func TestPeriodic(t *testing.T) {
-	ctx, q := t.Context(), newWork(t, client.WorkOptions{})
+	ctx, q := t.Context(), newWork(t)
 	testkit.NoError(t, q.Every(ctx, "night/ly", "0 3 * * *", "go", work.EveryOptions{MaxLate: time.Hour, Overlap: work.Skip, Job: work.Job{Unique: "u", Meta: map[string]string{"m": "v"}, Timeout: time.Minute}}))
 	testkit.WantError(t, q.Every(ctx, "n", "@daily", "go", work.EveryOptions{Job: work.Job{Delay: 1}}), kv.ErrInvalid, "Delay")
 	all, err := q.Periodics(ctx)
@@ -161,7 +161,7 @@ func TestPeriodic(t *testing.T) {
 
 // work.Run does jobs of a server: those that fail are tried again, and results are kept by it.
 func TestRun(t *testing.T) {
-	q := newWork(t, client.WorkOptions{})
+	q := newWork(t)
 	const n = 200
 	var news []work.New[string]
 	for i := range n {
@@ -195,7 +195,7 @@ func TestRun(t *testing.T) {
 // The limit of a job, or of its queue, comes with it, and Run keeps it.
 func TestTimeout(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
-	q := newWork(t, client.WorkOptions{})
+	q := newWork(t)
 	testkit.NoError(t, q.Configure(ctx, work.Settings{Timeout: 50 * time.Millisecond, MaxAttempts: 1}))
 	id, err := q.Put(ctx, "a")
 	testkit.NoError(t, err)
@@ -218,7 +218,7 @@ func TestTimeout(t *testing.T) {
 // TestNoTimeout: a job of a queue with a limit may have none, put once or periodically.
 func TestNoTimeout(t *testing.T) {
 	ctx := t.Context()
-	q := newWork(t, client.WorkOptions{})
+	q := newWork(t)
 	testkit.NoError(t, q.Configure(ctx, work.Settings{Timeout: time.Minute}))
 	_, err := q.Put(ctx, "a", work.Job{Timeout: work.NoTimeout})
 	testkit.NoError(t, err)
@@ -236,7 +236,7 @@ func TestNoTimeout(t *testing.T) {
 
 // A worker whose context ends while it waits holds no job.
 func TestCancelledReserve(t *testing.T) {
-	q := newWork(t, client.WorkOptions{})
+	q := newWork(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	waits := make(chan error)
 	go func() {
@@ -255,7 +255,7 @@ func TestCancelledReserve(t *testing.T) {
 
 // Each part of a filter arrives.
 func TestFilters(t *testing.T) {
-	ctx, q := t.Context(), newWork(t, client.WorkOptions{})
+	ctx, q := t.Context(), newWork(t)
 	first, err := q.Put(ctx, "a")
 	testkit.NoError(t, err)
 	last, err := q.Put(ctx, "b")
@@ -298,7 +298,7 @@ func TestRecalled(t *testing.T) {
 			q, err := client.OpenWork(t.Context(), holds, name, queue.String(), client.WorkOptions{Lease: time.Hour})
 			testkit.NoError(t, err)
 			defer q.Close()
-			operator, err := client.OpenWork(t.Context(), dial(t, url, client.Options{}), name, queue.String(), client.WorkOptions{})
+			operator, err := client.OpenWork(t.Context(), dial(t, url), name, queue.String())
 			testkit.NoError(t, err)
 			id, err := q.Put(t.Context(), "a")
 			testkit.NoError(t, err)

@@ -40,7 +40,7 @@ func TestMounted(t *testing.T) {
 	c, err := client.Dial(t.Context(), base, client.Options{Token: secret})
 	testkit.NoError(t, err)
 	defer c.Close()
-	jobs, err := client.OpenWork(t.Context(), c, "a/b", queue.String(), client.WorkOptions{})
+	jobs, err := client.OpenWork(t.Context(), c, "a/b", queue.String())
 	testkit.NoError(t, err)
 	testkit.NoError(t, testkit.Drop(jobs.Put(t.Context(), "job")))
 	testkit.NoError(t, jobs.Every(t.Context(), "nightly", "@daily", "x"))

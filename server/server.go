@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/internal/options"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/server/internal/answers"
 	"github.com/conq-go/conq/server/internal/api"
@@ -149,9 +150,13 @@ type Server struct {
 
 // New returns a server of a store. The store stays the caller's, to be closed after the server, which looks at it
 // once a second until Close or Shutdown.
-func New(db kv.DB, o Options) (*Server, error) {
+func New(db kv.DB, opts ...Options) (*Server, error) {
+	o, err := options.Only(opts)
+	if err != nil {
+		return nil, fmt.Errorf("server: %w", err)
+	}
 	if db == nil {
-		return nil, errors.New("server: store is nil")
+		return nil, fmt.Errorf("%w: server: store is nil", kv.ErrInvalid)
 	}
 	if err := o.complete(); err != nil {
 		return nil, err

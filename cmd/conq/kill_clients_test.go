@@ -84,7 +84,7 @@ const flowConsumers = 2
 // start starts them. They go on until ctx ends.
 func (c *clients) start(ctx context.Context, group *sync.WaitGroup) {
 	c.flow, c.chores, c.work, c.tube, c.curled, c.keyless = newBook(), newBook(), newBook(), newBook(), newBook(), newBook()
-	dialled, err := client.Dial(ctx, "http://"+c.s.address, client.Options{})
+	dialled, err := client.Dial(ctx, "http://"+c.s.address)
 	testkit.NoError(c.s.t, err)
 	c.startItems(ctx, dialled, group)
 	c.startWork(ctx, dialled, group)

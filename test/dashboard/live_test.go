@@ -30,9 +30,9 @@ func (tb *tab) scripts(run bool) {
 // busy has programs put and do jobs over the network until the test is over.
 func (s *site) busy() {
 	ctx, stop := context.WithCancel(context.Background())
-	c, err := client.Dial(ctx, s.url, client.Options{})
+	c, err := client.Dial(ctx, s.url)
 	must(s.t, err)
-	q, err := client.OpenWork(ctx, c, "receipts", queue.Bytes(), client.WorkOptions{})
+	q, err := client.OpenWork(ctx, c, "receipts", queue.Bytes())
 	must(s.t, err)
 	items, err := client.OpenQueue(ctx, c, "events", queue.Bytes())
 	must(s.t, err)

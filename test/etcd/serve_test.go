@@ -73,7 +73,7 @@ func addThrough(t *testing.T, x *chaos, group *sync.WaitGroup, c *client.Client,
 	testkit.NoError(t, err)
 	f, err := client.OpenQueue(t.Context(), c, "flow", conq.String())
 	testkit.NoError(t, err)
-	w, err := client.OpenWork(t.Context(), c, "jobs", conq.String(), client.WorkOptions{})
+	w, err := client.OpenWork(t.Context(), c, "jobs", conq.String())
 	testkit.NoError(t, err)
 	for of, add := range map[*tally]func(string) error{
 		kept: func(v string) error { return k.Enqueue(t.Context(), v) },
