@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/conq-go/conq/internal/catalogue"
 	"github.com/conq-go/conq/internal/handle"
+	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/internal/options"
 	"github.com/conq-go/conq/internal/remove"
 	"github.com/conq-go/conq/kv"
@@ -107,7 +107,7 @@ type Info struct {
 // a kind that this version does not know, is among them. An entry that can't be
 // read is an ErrCorrupt that names the first such, with all queues that can be read; a store of a newer format, an ErrFormat.
 func Queues(ctx context.Context, db kv.DB) ([]Info, error) {
-	all, err := catalogue.List(ctx, db)
+	all, err := layout.List(ctx, db)
 	var infos []Info
 	for _, i := range all {
 		infos = append(infos, Info(i))
@@ -119,7 +119,7 @@ func Queues(ctx context.Context, db kv.DB) ([]Info, error) {
 // make one. The error is an ErrName, an ErrCorrupt if the entry can't be read, or an
 // ErrFormat if the store has a newer format. A queue of a newer format is no error.
 func Lookup(ctx context.Context, db kv.DB, name string) (Info, bool, error) {
-	info, found, err := catalogue.Lookup(ctx, db, name)
+	info, found, err := layout.Lookup(ctx, db, name)
 	return Info(info), found, err
 }
 

@@ -10,8 +10,9 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/conq-go/conq/internal/reads"
+
 	"github.com/conq-go/conq/internal/batch"
-	"github.com/conq-go/conq/internal/paging"
 	"github.com/conq-go/conq/internal/wire"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/queue"
@@ -230,7 +231,7 @@ func (q *items[V]) peek(ctx context.Context, from queue.End) (v V, err error) {
 // all returns all items in order, a page at a time.
 func (q *items[V]) all(ctx context.Context, from queue.End) iter.Seq2[V, error] {
 	return func(yield func(V, error) bool) {
-		for i, err := range paging.All(func(after []byte) ([]wire.Item, []byte, error) { return q.peekN(ctx, from, after, pageSize) }) {
+		for i, err := range reads.Pages(func(after []byte) ([]wire.Item, []byte, error) { return q.peekN(ctx, from, after, pageSize) }) {
 			var v V
 			if err == nil {
 				v, err = q.decode(i)

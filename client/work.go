@@ -14,9 +14,10 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/conq-go/conq/internal/reads"
+
 	"github.com/conq-go/conq/internal/batch"
 	"github.com/conq-go/conq/internal/options"
-	"github.com/conq-go/conq/internal/paging"
 	"github.com/conq-go/conq/internal/wire"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/queue"
@@ -307,7 +308,7 @@ func setFilter(query url.Values, f wire.Filter) error {
 
 // List returns the jobs that match, a page at a time; see work.Queue.List.
 func (q *WorkQueue[T]) List(ctx context.Context, f work.Filter) iter.Seq2[*work.Info[T], error] {
-	return paging.All(func(after []byte) ([]*work.Info[T], []byte, error) { return q.Page(ctx, f, after, pageSize) })
+	return reads.Pages(func(after []byte) ([]*work.Info[T], []byte, error) { return q.Page(ctx, f, after, pageSize) })
 }
 
 // Peek returns the first ready jobs, up to n, without leasing them.

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/conq-go/conq/internal/catalogue"
 	"github.com/conq-go/conq/internal/jobs"
+	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/queue"
 )
@@ -40,7 +40,7 @@ func find(ctx context.Context, db kv.DB, id int64, first ...string) (name string
 		}
 	}
 	if among(first); errors.Is(err, ErrNotFound) {
-		infos, failed := catalogue.List(ctx, db)
+		infos, failed := layout.List(ctx, db)
 		if failed != nil {
 			return "", fmt.Errorf("job %d: %w", id, failed)
 		}

@@ -9,9 +9,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/conq-go/conq/internal/catalogue"
 	"github.com/conq-go/conq/internal/jobs"
 	"github.com/conq-go/conq/internal/kvext"
+	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/internal/options"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/queue"
@@ -428,7 +428,7 @@ func (k *keeper) list(ctx context.Context, o Options) {
 		case <-timer.C:
 		}
 		wait = relist * time.Microsecond
-		all, err := catalogue.List(ctx, k.db)
+		all, err := layout.List(ctx, k.db)
 		if err != nil {
 			if o.Logger != nil && ctx.Err() == nil {
 				o.Logger.Debug("the work queues of the store could not be listed", "error", err)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/conq-go/conq/internal/catalogue"
 	"github.com/conq-go/conq/internal/jobs"
 	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/internal/options"
@@ -75,7 +74,7 @@ func register(ctx context.Context, db kv.DB, name string, later bool) error {
 		return err
 	}
 	if later {
-		return catalogue.Check(ctx, db, name, queue.KindWorkQueue)
+		return layout.CheckQueue(ctx, db, name, queue.KindWorkQueue)
 	}
-	return catalogue.Register(ctx, db, name, queue.KindWorkQueue)
+	return layout.Register(ctx, db, name, queue.KindWorkQueue)
 }

@@ -7,10 +7,11 @@ import (
 	"iter"
 	"time"
 
+	"github.com/conq-go/conq/internal/reads"
+
 	"github.com/conq-go/conq/internal/budget"
 	"github.com/conq-go/conq/internal/jobs"
 	"github.com/conq-go/conq/internal/options"
-	"github.com/conq-go/conq/internal/paging"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/queue"
 )
@@ -240,7 +241,7 @@ const (
 // state. It reads a page at a time, each in a transaction of its own: a job that changes its place meanwhile may be missed,
 // or come twice.
 func (q *Queue[T]) List(ctx context.Context, f Filter) iter.Seq2[*Info[T], error] {
-	return paging.All(func(after []byte) ([]*Info[T], []byte, error) { return q.Page(ctx, f, after, pageSize) })
+	return reads.Pages(func(after []byte) ([]*Info[T], []byte, error) { return q.Page(ctx, f, after, pageSize) })
 }
 
 // Page returns up to n of the jobs that match, and next, which is where the following Page goes on; after is the next of

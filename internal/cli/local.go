@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/conq-go/conq"
-	"github.com/conq-go/conq/internal/catalogue"
+	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/internal/reads"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/work"
@@ -28,7 +28,7 @@ func (l local) lookup(ctx context.Context, name string) (conq.Info, bool, error)
 
 func (l local) find(ctx context.Context, name string) (info conq.Info, err error) {
 	err = reads.View(ctx, l.db, func(r kv.Reader) error {
-		found, err := catalogue.Find(r, name)
+		found, err := layout.Find(r, name)
 		info = conq.Info(found)
 		return err
 	})

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/conq-go/conq/internal/catalogue"
 	"github.com/conq-go/conq/internal/dump/stream"
 	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/internal/reads"
@@ -158,7 +157,7 @@ func (d *dumper) list(r kv.Reader) error {
 		})
 	}
 	for _, name := range d.o.Queues[len(d.queues):] {
-		info, err := catalogue.Find(r, name)
+		info, err := layout.Find(r, name)
 		if err != nil {
 			return err
 		}

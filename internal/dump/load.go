@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/conq-go/conq/internal/catalogue"
 	"github.com/conq-go/conq/internal/dump/stream"
 	"github.com/conq-go/conq/internal/jobs"
 	"github.com/conq-go/conq/internal/layout"
@@ -122,7 +121,7 @@ func (l *loader) check(info layout.Info) error {
 		if _, err := layout.CheckEntry(r, info.Name, info.Kind); err != nil {
 			return err
 		}
-		there, err := catalogue.Find(r, info.Name)
+		there, err := layout.Find(r, info.Name)
 		switch {
 		case errors.Is(err, queue.ErrNoQueue):
 			return nil

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/conq-go/conq/internal/catalogue"
 	"github.com/conq-go/conq/internal/handle"
 	"github.com/conq-go/conq/internal/jobs"
 	"github.com/conq-go/conq/internal/kvext"
@@ -97,7 +96,7 @@ type workTarget struct {
 func (l *loader) openJobs() (target, error) {
 	t := &workTarget{db: l.db, name: l.queue.Name, recipe: workQueue(l.db, l.queue.Name), signals: kvext.SignalsOf(l.db)}
 	t.entry = layout.NewEntry(l.db, t.name, queue.KindWorkQueue)
-	if err := catalogue.Register(l.ctx, l.db, t.name, queue.KindWorkQueue); err != nil {
+	if err := layout.Register(l.ctx, l.db, t.name, queue.KindWorkQueue); err != nil {
 		return nil, err
 	}
 	t.lanes = outcome.New(l.db, jobs.Outcomes(t.name), nil)

@@ -11,11 +11,9 @@ import (
 	"time"
 
 	"github.com/conq-go/conq/internal/budget"
-	"github.com/conq-go/conq/internal/catalogue"
 	"github.com/conq-go/conq/internal/kvext"
 	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/internal/outcome"
-	"github.com/conq-go/conq/internal/progress"
 	"github.com/conq-go/conq/internal/reads"
 	"github.com/conq-go/conq/internal/staging"
 	"github.com/conq-go/conq/kv"
@@ -51,7 +49,7 @@ func (q *queue) open(ctx context.Context, db kv.DB, name string, kind types.Kind
 	if o.Random == nil {
 		o.Random = rand.Reader
 	} else {
-		o.Random = progress.Reader(o.Random)
+		o.Random = reads.Progress(o.Random)
 	}
 	switch err := layout.CheckName(name); {
 	case err != nil:
@@ -61,7 +59,7 @@ func (q *queue) open(ctx context.Context, db kv.DB, name string, kind types.Kind
 	case o.Staging < StagingAuto || o.Staging > StagingNever:
 		return fmt.Errorf("conq: queue %q: Options.Staging is %d: it can be StagingAuto, StagingAlways or StagingNever: %w", name, o.Staging, kv.ErrInvalid)
 	}
-	if err := catalogue.Register(ctx, db, name, kind); err != nil {
+	if err := layout.Register(ctx, db, name, kind); err != nil {
 		return err
 	}
 	q.db, q.name, q.limits, q.observer, q.log = db, name, db.Limits(), o.Observe, o.Logger

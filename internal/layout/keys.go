@@ -1,5 +1,5 @@
 // Package layout is how queues lie in a store: their keys, the pieces of large
-// payloads, and the bytes of the catalogue. docs/reference/format.md describes all of it.
+// payloads, and the catalogue of which there are. docs/reference/format.md describes all of it.
 //
 // A queue's items are at
 //

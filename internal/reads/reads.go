@@ -1,4 +1,5 @@
-// Package reads has read transactions that begin anew when they have become too old.
+// Package reads is for what is read for long: read transactions that begin anew when they have become too old, lists a page at a
+// time, and readers that return nothing for ever. It imports the contract alone.
 package reads
 
 import (

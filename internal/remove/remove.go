@@ -12,7 +12,6 @@ import (
 	"fmt"
 
 	"github.com/conq-go/conq/internal/budget"
-	"github.com/conq-go/conq/internal/catalogue"
 	"github.com/conq-go/conq/internal/jobs"
 	"github.com/conq-go/conq/internal/kvext"
 	"github.com/conq-go/conq/internal/layout"
@@ -87,7 +86,7 @@ func (r *removal) run(ctx context.Context) error {
 
 // begin deletes the queue if it can in this transaction, or else marks it.
 func (r *removal) begin(tx kv.Tx, busy bool) (done bool, err error) {
-	info, err := catalogue.Find(tx, r.name)
+	info, err := layout.Find(tx, r.name)
 	if errors.Is(err, queue.ErrNoQueue) {
 		return r.clearRest(tx, err)
 	}

@@ -9,7 +9,7 @@ import (
 	"io"
 	"math"
 
-	"github.com/conq-go/conq/internal/progress"
+	"github.com/conq-go/conq/internal/reads"
 )
 
 // Reader reads a stream: Queues, then Item until io.EOF for each of them, then End.
@@ -36,7 +36,7 @@ func NewReader(r io.Reader, max int) *Reader {
 	if max <= 0 {
 		max = math.MaxInt
 	}
-	return &Reader{r: bufio.NewReaderSize(progress.Reader(r), 64<<10), max: max}
+	return &Reader{r: bufio.NewReaderSize(reads.Progress(r), 64<<10), max: max}
 }
 
 // Limit has the reader take payloads of up to max bytes from here on.

@@ -1,12 +1,10 @@
-package progress_test
+package reads
 
 import (
 	"errors"
 	"io"
 	"testing"
 	"testing/iotest"
-
-	"github.com/conq-go/conq/internal/progress"
 )
 
 // pausing returns nothing so often before each byte.
@@ -21,19 +19,19 @@ func (p *pausing) Read(b []byte) (int, error) {
 	return copy(b, "x"), nil
 }
 
-func TestReader(t *testing.T) {
+func TestProgress(t *testing.T) {
 	three := make([]byte, 3)
-	if _, err := io.ReadFull(progress.Reader(&pausing{empty: 99, left: 99}), three); err != nil || string(three) != "xxx" {
+	if _, err := io.ReadFull(Progress(&pausing{empty: 99, left: 99}), three); err != nil || string(three) != "xxx" {
 		t.Errorf("read %q, %v, want xxx: what pauses is not given up", three, err)
 	}
-	if _, err := io.ReadFull(progress.Reader(&pausing{left: 1 << 30}), three); err != io.ErrNoProgress {
+	if _, err := io.ReadFull(Progress(&pausing{left: 1 << 30}), three); err != io.ErrNoProgress {
 		t.Errorf("what returns nothing for ever: error %v, want io.ErrNoProgress", err)
 	}
-	if n, err := progress.Reader(&pausing{}).Read(nil); n != 0 || err != nil {
+	if n, err := Progress(&pausing{}).Read(nil); n != 0 || err != nil {
 		t.Errorf("reading nothing: %d, %v", n, err)
 	}
 	broken := errors.New("broken")
-	if _, err := progress.Reader(iotest.ErrReader(broken)).Read(three); err != broken {
+	if _, err := Progress(iotest.ErrReader(broken)).Read(three); err != broken {
 		t.Errorf("error %v, want that of the reader", err)
 	}
 }

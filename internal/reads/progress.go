@@ -1,15 +1,14 @@
-// Package progress gives up readers that go on to return nothing.
-package progress
+package reads
 
 import "io"
 
 // mostEmpty is how often a reader may return nothing in a row.
 const mostEmpty = 100
 
-// Reader returns r, which is given up with io.ErrNoProgress if it returns neither bytes nor an error
+// Progress returns r, which is given up with io.ErrNoProgress if it returns neither bytes nor an error
 // again and again. io.ReadFull by itself asks it for ever, and bufio does where that asks it. It may be
 // used as r may.
-func Reader(r io.Reader) io.Reader { return reader{r} }
+func Progress(r io.Reader) io.Reader { return reader{r} }
 
 type reader struct{ r io.Reader }
 

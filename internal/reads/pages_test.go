@@ -1,4 +1,4 @@
-package paging
+package reads
 
 import (
 	"errors"
@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestAll: pages may be empty, a loop may end early, and an error ends it.
-func TestAll(t *testing.T) {
+// TestPages: pages may be empty, a loop may end early, and an error ends it.
+func TestPages(t *testing.T) {
 	broken := errors.New("broken")
 	for _, c := range []struct {
 		pages [][]int
@@ -23,7 +23,7 @@ func TestAll(t *testing.T) {
 	} {
 		read := 0
 		var got []any
-		for v, err := range All(func(after []byte) ([]int, []byte, error) {
+		for v, err := range Pages(func(after []byte) ([]int, []byte, error) {
 			i := read
 			if read++; i > 0 && string(after) != fmt.Sprint("page ", i) || i == 0 && after != nil {
 				t.Errorf("page %d begins behind %q", i, after)

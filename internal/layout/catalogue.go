@@ -1,12 +1,10 @@
-// Package catalogue is which queues a store has. Package layout has the bytes of the entries.
-package catalogue
+package layout
 
 import (
 	"context"
 	"errors"
 	"fmt"
 
-	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/internal/reads"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/queue"
@@ -14,14 +12,14 @@ import (
 )
 
 // List is conq.Queues.
-func List(ctx context.Context, db kv.DB) ([]layout.Info, error) {
+func List(ctx context.Context, db kv.DB) ([]Info, error) {
 	if err := checkStore(ctx, db); err != nil {
 		return nil, err
 	}
-	var infos []layout.Info
+	var infos []Info
 	var corrupt error
-	err := reads.Scan(ctx, db, layout.Entries().Range(), func(_ kv.Reader, entry kv.KeyValue) error {
-		info, err := layout.ParseEntry(entry)
+	err := reads.Scan(ctx, db, Entries().Range(), func(_ kv.Reader, entry kv.KeyValue) error {
+		info, err := ParseEntry(entry)
 		if err == nil {
 			infos = append(infos, info)
 		} else if corrupt == nil {
@@ -36,15 +34,15 @@ func List(ctx context.Context, db kv.DB) ([]layout.Info, error) {
 }
 
 // Lookup is conq.Lookup.
-func Lookup(ctx context.Context, db kv.DB, name string) (info layout.Info, found bool, err error) {
-	if err := layout.CheckName(name); err != nil {
+func Lookup(ctx context.Context, db kv.DB, name string) (info Info, found bool, err error) {
+	if err := CheckName(name); err != nil {
 		return info, false, err
 	}
 	if err := checkStore(ctx, db); err != nil {
 		return info, false, err
 	}
 	err = reads.View(ctx, db, func(r kv.Reader) (err error) {
-		info, found, err = layout.ReadEntry(r, name)
+		info, found, err = ReadEntry(r, name)
 		return err
 	})
 	return info, found, err
@@ -53,15 +51,15 @@ func Lookup(ctx context.Context, db kv.DB, name string) (info layout.Info, found
 // checkStore returns an error if this version can't read the store.
 func checkStore(ctx context.Context, db kv.DB) error {
 	return reads.View(ctx, db, func(r kv.Reader) error {
-		_, err := layout.ReadFormat(r)
+		_, err := ReadFormat(r)
 		return err
 	})
 }
 
-// Check returns why a queue can't be opened as kind, if it can't. It need not be there.
-func Check(ctx context.Context, db kv.DB, name string, kind queue.Kind) error {
+// CheckQueue returns why a queue can't be opened as kind, if it can't. It need not be there.
+func CheckQueue(ctx context.Context, db kv.DB, name string, kind queue.Kind) error {
 	return reads.View(ctx, db, func(r kv.Reader) error {
-		_, err := layout.CheckEntry(r, name, kind)
+		_, err := CheckEntry(r, name, kind)
 		return err
 	})
 }
@@ -70,18 +68,18 @@ func Check(ctx context.Context, db kv.DB, name string, kind queue.Kind) error {
 func Register(ctx context.Context, db kv.DB, name string, kind queue.Kind) error {
 	var known bool
 	err := reads.View(ctx, db, func(r kv.Reader) (err error) {
-		known, err = layout.CheckEntry(r, name, kind)
+		known, err = CheckEntry(r, name, kind)
 		return err
 	})
 	if err != nil || known {
 		return err
 	}
 	enter := func(tx kv.Tx) error {
-		known, err := layout.CheckEntry(tx, name, kind)
+		known, err := CheckEntry(tx, name, kind)
 		if err != nil || known {
 			return err
 		}
-		layout.Enter(tx, name, kind)
+		Enter(tx, name, kind)
 		return nil
 	}
 	for { // it looks before it writes, so it may run again after an unknown commit
@@ -93,14 +91,14 @@ func Register(ctx context.Context, db kv.DB, name string, kind queue.Kind) error
 
 // Find returns what a name stands for, by its entry or else by the items that another program has
 // written. The error is a queue.ErrNoQueue if there is neither, or a queue.ErrFormat if the store was written by a newer version.
-func Find(r kv.Reader, name string) (layout.Info, error) {
-	if err := layout.CheckName(name); err != nil {
-		return layout.Info{}, err
+func Find(r kv.Reader, name string) (Info, error) {
+	if err := CheckName(name); err != nil {
+		return Info{}, err
 	}
-	if _, err := layout.ReadFormat(r); err != nil {
-		return layout.Info{}, err
+	if _, err := ReadFormat(r); err != nil {
+		return Info{}, err
 	}
-	info, found, err := layout.ReadEntry(r, name)
+	info, found, err := ReadEntry(r, name)
 	if err != nil || found {
 		return info, err
 	}
@@ -110,7 +108,7 @@ func Find(r kv.Reader, name string) (layout.Info, error) {
 		if err != nil {
 			return info, err
 		}
-		_, integers, err := layout.ParseAny(item.Key[len(items.Bytes()):])
+		_, integers, err := ParseAny(item.Key[len(items.Bytes()):])
 		if err != nil {
 			return info, fmt.Errorf("%w: queue %q, key %x: %w", queue.ErrDecode, name, item.Key, err)
 		}

@@ -1,11 +1,10 @@
-// Package paging reads long lists a page at a time.
-package paging
+package reads
 
 import "iter"
 
-// All returns the values of all pages in order. page reads the one behind a place, which is nil at first, and returns where
+// Pages returns the values of all pages in order. page reads the one behind a place, which is nil at first, and returns where
 // to go on, or nil at the end. After an error there is nothing more.
-func All[T any](page func(after []byte) (values []T, next []byte, err error)) iter.Seq2[T, error] {
+func Pages[T any](page func(after []byte) (values []T, next []byte, err error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for after := []byte(nil); ; {
 			values, next, err := page(after)
