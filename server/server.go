@@ -32,7 +32,6 @@ import (
 	"github.com/conq-go/conq/server/internal/beanstalk"
 	"github.com/conq-go/conq/server/internal/bulk"
 	"github.com/conq-go/conq/server/internal/dashboard"
-	"github.com/conq-go/conq/server/internal/history"
 	"github.com/conq-go/conq/server/internal/queues"
 	"github.com/conq-go/conq/server/internal/watch"
 	"github.com/conq-go/conq/work"
@@ -134,7 +133,7 @@ type Server struct {
 	queues    *queues.Set
 	tubes     *queues.Set // those of beanstalk
 	beanstalk *beanstalk.Server
-	history   *history.History
+	history   *watch.History
 	metrics   *watch.Metrics
 	tasks     sync.WaitGroup // that run until stopping
 	bulk      bulk.Set       // what operators have begun
@@ -161,8 +160,8 @@ func New(db kv.DB, opts ...Options) (*Server, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
 	}
-	s := &Server{options: o, history: history.New()}
-	s.metrics = watch.New(watch.Options{History: s.history, MaxQueues: o.MaxLabels, Store: db})
+	s := &Server{options: o, history: watch.NewHistory()}
+	s.metrics = watch.NewMetrics(watch.Options{History: s.history, MaxQueues: o.MaxLabels, Store: db})
 	of := queues.Options{
 		MaxOpen: o.MaxQueues,
 		Observe: both(s.history.ObserveItems, s.metrics.ObserveItems),
@@ -172,7 +171,7 @@ func New(db kv.DB, opts ...Options) (*Server, error) {
 	s.tubes = queues.New(db, of)
 	s.beanstalk = beanstalk.New(s.tubes, beanstalk.Options{MaxJobSize: o.MaxJobSize, MaxConnections: int(o.MaxConnections), Connections: &s.connections, Grace: o.Grace, Logger: o.Logger, Observe: s.observeCommand})
 	s.stopping, s.stop = context.WithCancel(context.Background())
-	sampler := history.NewSampler(db, s.history)
+	sampler := watch.NewSampler(db, s.history)
 	sampler.OnList(func(infos []conq.Info) {
 		s.queues.Reconcile(infos)
 		s.tubes.Reconcile(infos)

@@ -21,8 +21,8 @@ import (
 	"github.com/conq-go/conq/server/internal/access"
 	"github.com/conq-go/conq/server/internal/answers"
 	"github.com/conq-go/conq/server/internal/bulk"
-	"github.com/conq-go/conq/server/internal/history"
 	"github.com/conq-go/conq/server/internal/queues"
+	"github.com/conq-go/conq/server/internal/watch"
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 )
@@ -33,7 +33,7 @@ type Options struct {
 	Logger     *slog.Logger
 	Stopping   context.Context // ends when the server stops: calls that wait return then
 	Answers    *answers.Store
-	History    *history.History
+	History    *watch.History
 	Tasks      *bulk.Set
 	Traces     bool  // of requests go into the metadata of jobs
 	MaxBody    int64 // bytes

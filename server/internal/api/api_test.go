@@ -23,8 +23,8 @@ import (
 	"github.com/conq-go/conq/server/internal/access"
 	"github.com/conq-go/conq/server/internal/answers"
 	"github.com/conq-go/conq/server/internal/bulk"
-	"github.com/conq-go/conq/server/internal/history"
 	"github.com/conq-go/conq/server/internal/queues"
+	"github.com/conq-go/conq/server/internal/watch"
 	"go.uber.org/goleak"
 )
 
@@ -36,7 +36,7 @@ type fixture struct {
 	db      kv.DB
 	mux     *http.ServeMux
 	handler http.Handler // of somebody who may do everything
-	history *history.History
+	history *watch.History
 	tasks   *bulk.Set
 	log     *bytes.Buffer
 	stop    context.CancelFunc // as when the server stops
@@ -47,7 +47,7 @@ func newFixture(t *testing.T) *fixture { return newFixtureOn(t, memory.New(memor
 func newFixtureOn(t *testing.T, db kv.DB) *fixture {
 	set := queues.New(db, queues.Options{})
 	stopping, stop := context.WithCancel(context.Background())
-	h, tasks, log := history.New(), new(bulk.Set), new(bytes.Buffer)
+	h, tasks, log := watch.NewHistory(), new(bulk.Set), new(bytes.Buffer)
 	mux := http.NewServeMux()
 	Register(mux, Options{
 		Queues: set, Logger: slog.New(slog.NewTextHandler(log, nil)), Stopping: stopping,

@@ -9,8 +9,8 @@ import (
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/server/internal/access"
 	"github.com/conq-go/conq/server/internal/answers"
-	"github.com/conq-go/conq/server/internal/history"
 	"github.com/conq-go/conq/server/internal/queues"
+	"github.com/conq-go/conq/server/internal/watch"
 	"github.com/conq-go/conq/work"
 	"github.com/danielgtaylor/huma/v2"
 )
@@ -38,7 +38,7 @@ type queueState struct {
 
 type jobState work.Stats
 
-func stateOf(s *history.State) *queueState {
+func stateOf(s *watch.State) *queueState {
 	state := &queueState{
 		Depth: s.Depth, Estimated: s.Estimated, In: s.In, Out: s.Out, Failed: s.Failed, Oldest: s.Oldest, AtLeast: s.AtLeast,
 	}

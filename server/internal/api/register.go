@@ -20,17 +20,17 @@ const (
 	post  = http.MethodPost
 	patch = http.MethodPatch
 
-	free    = access.Scope("") // each queue is checked by itself
-	watch   = access.Watch
-	produce = access.Produce
-	consume = access.Consume
-	admin   = access.Admin
+	free     = access.Scope("") // each queue is checked by itself
+	watching = access.Watch
+	produce  = access.Produce
+	consume  = access.Consume
+	admin    = access.Admin
 )
 
 func (a *api) registerQueues() {
 	const queue = "/v1/queues/{q}"
 	add(a, request(free, "list-queues", get, "/v1/queues", "List the queues that the caller may see"), a.listQueues)
-	add(a, request(watch, "get-queue", get, queue, "Look at a queue"), a.getQueue)
+	add(a, request(watching, "get-queue", get, queue, "Look at a queue"), a.getQueue)
 	register(a, request(produce, "make-queue", http.MethodPut, queue, "Make a queue",
 		"Queues are also made by what is added to them. It does nothing if there is one of that kind."), a.makeQueue)
 	register(a, request(admin, "delete-queue", http.MethodDelete, queue, "Delete a queue",
@@ -106,7 +106,7 @@ func (a *api) registerOperators() {
 	addOperator(a, "pause", request(admin, "pause-queue", post, path+"/pause", "Have a work queue give out nothing until it is resumed"), a.pause)
 	addOperator(a, "resume", request(admin, "resume-queue", post, path+"/resume", "End a pause"), a.resume)
 	const settings = path + "/settings"
-	addWork(a, request(watch, "get-settings", get, settings, "Look at the settings of a work queue"), a.settings)
+	addWork(a, request(watching, "get-settings", get, settings, "Look at the settings of a work queue"), a.settings)
 	add(a, request(admin, "put-settings", http.MethodPut, settings, "Set how a work queue works",
 		"They are stored with the queue, and hold for all its workers at once, wherever these are. What is left out has its default. The queue is made if there is none."), a.configure)
 	addWork(a, request(consume, "list-periodic", get, path+"/periodic", "List the periodic jobs"), a.periodics)

@@ -15,8 +15,8 @@ import (
 
 	"github.com/conq-go/conq/server/internal/access"
 	"github.com/conq-go/conq/server/internal/bulk"
-	"github.com/conq-go/conq/server/internal/history"
 	"github.com/conq-go/conq/server/internal/queues"
+	"github.com/conq-go/conq/server/internal/watch"
 	"github.com/conq-go/conq/work"
 )
 
@@ -43,7 +43,7 @@ type act struct {
 type confirm struct {
 	*visit
 	Do     string
-	Queue  *history.State
+	Queue  *watch.State
 	Filter filter
 	ID     work.ID // of one job, or 0
 
@@ -187,7 +187,7 @@ func (d *Dashboard) performIn(v *visit) (bulk.Status, *confirm, error) {
 func asTyped(name string) string { return strings.Join(strings.Fields(visible(name)), " ") }
 
 // seen waits until there is a snapshot that was begun after a time, so that the page that is shown next has what was done.
-func seen(ctx context.Context, h *history.History, at time.Time) {
+func seen(ctx context.Context, h *watch.History, at time.Time) {
 	for now := h.Latest(); now.Time.Add(-now.Took).Before(at); now = h.Latest() {
 		h.Refresh()
 		select {

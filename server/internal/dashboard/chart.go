@@ -9,29 +9,29 @@ import (
 	"strings"
 
 	"github.com/conq-go/conq/server/internal/access"
-	"github.com/conq-go/conq/server/internal/history"
+	"github.com/conq-go/conq/server/internal/watch"
 )
 
 // chartFields are what charts show, by the names that scripts have for them.
 var chartFields = []struct {
 	name  string
-	field history.Field
+	field watch.Field
 }{
-	{"depth", history.Depth}, {"ready", history.Ready}, {"scheduled", history.Scheduled}, {"leased", history.Leased},
-	{"blocked", history.Blocked}, {"dead", history.Dead},
-	{"in", history.In}, {"out", history.Out}, {"failed", history.Failed}, {"age", history.Age},
-	{"wait50", history.WaitP50}, {"wait95", history.WaitP95}, {"wait99", history.WaitP99},
-	{"work50", history.WorkP50}, {"work95", history.WorkP95}, {"work99", history.WorkP99},
+	{"depth", watch.Depth}, {"ready", watch.Ready}, {"scheduled", watch.Scheduled}, {"leased", watch.Leased},
+	{"blocked", watch.Blocked}, {"dead", watch.Dead},
+	{"in", watch.In}, {"out", watch.Out}, {"failed", watch.Failed}, {"age", watch.Age},
+	{"wait50", watch.WaitP50}, {"wait95", watch.WaitP95}, {"wait99", watch.WaitP99},
+	{"work50", watch.WorkP50}, {"work95", watch.WorkP95}, {"work99", watch.WorkP99},
 }
 
-func allFields() (all []history.Field) {
+func allFields() (all []watch.Field) {
 	for _, f := range chartFields {
 		all = append(all, f.field)
 	}
 	return all
 }
 
-var spans = map[string]history.Span{"10m": history.Minutes, "3h": history.Hours, "2d": history.Days}
+var spans = map[string]watch.Span{"10m": watch.Minutes, "3h": watch.Hours, "2d": watch.Days}
 
 // chart is a series as a script reads it. A number that is not known is null.
 type chart struct {
@@ -40,13 +40,13 @@ type chart struct {
 	Values map[string][]*float64 `json:"values"`
 }
 
-func chartOf(s history.Series) chart {
+func chartOf(s watch.Series) chart {
 	c := chart{s.Start.Unix(), int64(s.Step.Seconds()), make(map[string][]*float64)}
 	for i, f := range chartFields {
 		values := make([]*float64, len(s.Values[i]))
 		for k, v := range s.Values[i] {
 			// No duration is 0: there, nothing has ended.
-			if unknown := math.IsNaN(v) || v == 0 && f.field >= history.WaitP50; !unknown {
+			if unknown := math.IsNaN(v) || v == 0 && f.field >= watch.WaitP50; !unknown {
 				rounded := round3(v)
 				values[k] = &rounded
 			}

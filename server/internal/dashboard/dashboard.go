@@ -21,15 +21,15 @@ import (
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/server/internal/access"
 	"github.com/conq-go/conq/server/internal/bulk"
-	"github.com/conq-go/conq/server/internal/history"
 	"github.com/conq-go/conq/server/internal/queues"
+	"github.com/conq-go/conq/server/internal/watch"
 	"github.com/conq-go/conq/work"
 )
 
 // Options are what the dashboard needs of its server. All are needed.
 type Options struct {
 	Queues   *queues.Set
-	History  *history.History
+	History  *watch.History
 	Tasks    *bulk.Set
 	Guard    *access.Guard
 	Logger   *slog.Logger

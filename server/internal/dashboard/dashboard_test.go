@@ -27,8 +27,8 @@ import (
 	"github.com/conq-go/conq/kv/memory"
 	"github.com/conq-go/conq/server/internal/access"
 	"github.com/conq-go/conq/server/internal/bulk"
-	"github.com/conq-go/conq/server/internal/history"
 	"github.com/conq-go/conq/server/internal/queues"
+	"github.com/conq-go/conq/server/internal/watch"
 	"github.com/conq-go/conq/work"
 	"go.uber.org/goleak"
 )
@@ -40,8 +40,8 @@ type site struct {
 	t       testing.TB
 	db      kv.DB
 	set     *queues.Set
-	history *history.History
-	sampler *history.Sampler
+	history *watch.History
+	sampler *watch.Sampler
 	tasks   bulk.Set
 	handler http.Handler
 	pages   *Dashboard
@@ -55,9 +55,9 @@ func newSite(t testing.TB, scopes ...string) *site {
 
 // newSiteOf returns the pages of a store; scopes are those of the only token, which callers have. Without any no token is needed.
 func newSiteOf(t testing.TB, db kv.DB, scopes ...string) *site {
-	s := &site{t: t, db: db, history: history.New()}
+	s := &site{t: t, db: db, history: watch.NewHistory()}
 	s.set = queues.New(s.db, queues.Options{Observe: s.history.ObserveItems, Work: work.Options{Observe: s.history.ObserveJobs}})
-	s.sampler = history.NewSampler(s.db, s.history)
+	s.sampler = watch.NewSampler(s.db, s.history)
 	stopping, stop := context.WithCancel(context.Background())
 	var sampling sync.WaitGroup
 	sampling.Go(func() { s.sampler.Run(stopping) })
@@ -425,10 +425,10 @@ func testAgeOfForm(t *testing.T) {
 func TestNewerThanSnapshot(t *testing.T) {
 	s := newSite(t)
 	s.fill()
-	for name, want := range map[string]history.Counts{
+	for name, want := range map[string]watch.Counts{
 		"emails": {Depth: 5, Ready: 3, Scheduled: 1, Leased: 1, Dead: 5}, "orders": {Estimated: true},
 	} {
-		v := &visit{Context: t.Context(), caller: access.Everyone, query: url.Values{"q": {name}}, now: new(history.Snapshot)}
+		v := &visit{Context: t.Context(), caller: access.Everyone, query: url.Values{"q": {name}}, now: new(watch.Snapshot)}
 		got, err := s.pages.state(v, access.Watch)
 		testkit.NoError(t, err)
 		if got.Counts != want {

@@ -13,8 +13,8 @@ import (
 
 	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/server/internal/access"
-	"github.com/conq-go/conq/server/internal/history"
 	"github.com/conq-go/conq/server/internal/queues"
+	"github.com/conq-go/conq/server/internal/watch"
 	"github.com/conq-go/conq/work"
 )
 
@@ -26,7 +26,7 @@ const (
 )
 
 type jobsPage struct {
-	Queue    *history.State
+	Queue    *watch.State
 	Filter   filter
 	Tabs     []choice
 	Jobs     []*work.Info[[]byte]
@@ -328,7 +328,7 @@ func (d *Dashboard) search(v *visit, p *jobsPage, after []byte) error {
 }
 
 type jobPage struct {
-	Queue   *history.State
+	Queue   *watch.State
 	Job     *work.Info[[]byte]
 	Payload payload
 	Result  *payload

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/conq-go/conq/server/internal/access"
-	"github.com/conq-go/conq/server/internal/history"
+	"github.com/conq-go/conq/server/internal/watch"
 )
 
 // Bounds of live pages.
@@ -32,8 +32,8 @@ type view struct {
 	tabs int // under views.mu
 
 	mu     sync.Mutex
-	of     *history.Snapshot // of which events are
-	events []*event          // the last ones, one a section
+	of     *watch.Snapshot // of which events are
+	events []*event        // the last ones, one a section
 }
 
 // event is something to be sent. It is another one if it has changed.
@@ -68,7 +68,7 @@ func (s *views) leave(key string) {
 }
 
 // at returns the events of a snapshot, which make makes once.
-func (v *view) at(s *history.Snapshot, make func() []*event) []*event {
+func (v *view) at(s *watch.Snapshot, make func() []*event) []*event {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.of == s {
@@ -104,16 +104,16 @@ func (d *Dashboard) serveLive(p *page) http.Handler {
 		defer d.views.leave(key)
 		w.Header().Set("Content-Type", "text/event-stream")
 		w.WriteHeader(http.StatusOK)
-		d.stream(ctx, w, v, func(s *history.Snapshot) []*event { return d.events(ctx, p, r, s) })
+		d.stream(ctx, w, v, func(s *watch.Snapshot) []*event { return d.events(ctx, p, r, s) })
 	})
 }
 
-func (d *Dashboard) stream(ctx context.Context, w http.ResponseWriter, v *view, make func(*history.Snapshot) []*event) {
+func (d *Dashboard) stream(ctx context.Context, w http.ResponseWriter, v *view, make func(*watch.Snapshot) []*event) {
 	sent := map[string]*event{}
 	out := http.NewResponseController(w)
 	ping := time.NewTicker(pingAfter)
 	defer ping.Stop()
-	var seen *history.Snapshot
+	var seen *watch.Snapshot
 	for {
 		var b bytes.Buffer
 		now := d.History.Latest()
@@ -145,7 +145,7 @@ func (d *Dashboard) stream(ctx context.Context, w http.ResponseWriter, v *view, 
 }
 
 // events makes the live sections of a page. One that fails says so in place of all.
-func (d *Dashboard) events(ctx context.Context, p *page, r *http.Request, now *history.Snapshot) (all []*event) {
+func (d *Dashboard) events(ctx context.Context, p *page, r *http.Request, now *watch.Snapshot) (all []*event) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), loadTime) // others wait for it, too
 	defer cancel()
 	v := d.visitOf(ctx, r)

@@ -18,8 +18,8 @@ import (
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/server/internal/access"
 	"github.com/conq-go/conq/server/internal/bulk"
-	"github.com/conq-go/conq/server/internal/history"
 	"github.com/conq-go/conq/server/internal/queues"
+	"github.com/conq-go/conq/server/internal/watch"
 	"github.com/conq-go/conq/work"
 )
 
@@ -39,7 +39,7 @@ func (p *jobPage) setMeta() {
 const maxLeases = 2000
 
 // workQueues returns the work queues that a caller may do something with.
-func (d *Dashboard) workQueues(v *visit, s access.Scope) (all []*history.State) {
+func (d *Dashboard) workQueues(v *visit, s access.Scope) (all []*watch.State) {
 	for _, q := range v.now.Queues {
 		if isWork(q) && v.may(s, q.Name) {
 			all = append(all, q)
@@ -122,7 +122,7 @@ func (d *Dashboard) workersOf(queue string, mayAdmin bool, jobs []*work.Info[[]b
 }
 
 type storePage struct {
-	history.Store
+	watch.Store
 	Engine         string
 	Limits         kv.Limits
 	Queues         int

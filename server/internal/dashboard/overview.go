@@ -10,8 +10,8 @@ import (
 
 	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/server/internal/access"
-	"github.com/conq-go/conq/server/internal/history"
 	"github.com/conq-go/conq/server/internal/queues"
+	"github.com/conq-go/conq/server/internal/watch"
 )
 
 // perPage is how many queues the overview shows at once.
@@ -20,7 +20,7 @@ const perPage = 100
 type overview struct {
 	Find, Only, Sort string
 	Down             bool
-	Queues           []*history.State
+	Queues           []*watch.State
 	Matching, All    int
 	Totals           totals
 	First, Last      int // of Matching, from 1 on
@@ -28,7 +28,7 @@ type overview struct {
 	Columns          []column
 	Filters          []choice
 	Began            bool // the store has been read
-	Store            history.Store
+	Store            watch.Store
 	StoreErr         error
 	Address          string // of the server, as the browser knows it
 }
@@ -91,21 +91,21 @@ var columns = []column{
 }
 
 // orders say by what queues are sorted: the value that is smaller comes first.
-var orders = map[string]func(a, b *history.State) int{
-	"name":      func(a, b *history.State) int { return cmp.Compare(a.Name, b.Name) },
-	"depth":     func(a, b *history.State) int { return cmp.Compare(a.Depth, b.Depth) },
-	"in":        func(a, b *history.State) int { return cmp.Compare(a.In, b.In) },
-	"out":       func(a, b *history.State) int { return cmp.Compare(a.Out, b.Out) },
-	"age":       func(a, b *history.State) int { return cmp.Compare(since(b), since(a)) },
-	"ready":     func(a, b *history.State) int { return cmp.Compare(a.Ready, b.Ready) },
-	"leased":    func(a, b *history.State) int { return cmp.Compare(a.Leased, b.Leased) },
-	"scheduled": func(a, b *history.State) int { return cmp.Compare(a.Scheduled, b.Scheduled) },
-	"blocked":   func(a, b *history.State) int { return cmp.Compare(a.Blocked, b.Blocked) },
-	"dead":      func(a, b *history.State) int { return cmp.Compare(a.Dead, b.Dead) },
+var orders = map[string]func(a, b *watch.State) int{
+	"name":      func(a, b *watch.State) int { return cmp.Compare(a.Name, b.Name) },
+	"depth":     func(a, b *watch.State) int { return cmp.Compare(a.Depth, b.Depth) },
+	"in":        func(a, b *watch.State) int { return cmp.Compare(a.In, b.In) },
+	"out":       func(a, b *watch.State) int { return cmp.Compare(a.Out, b.Out) },
+	"age":       func(a, b *watch.State) int { return cmp.Compare(since(b), since(a)) },
+	"ready":     func(a, b *watch.State) int { return cmp.Compare(a.Ready, b.Ready) },
+	"leased":    func(a, b *watch.State) int { return cmp.Compare(a.Leased, b.Leased) },
+	"scheduled": func(a, b *watch.State) int { return cmp.Compare(a.Scheduled, b.Scheduled) },
+	"blocked":   func(a, b *watch.State) int { return cmp.Compare(a.Blocked, b.Blocked) },
+	"dead":      func(a, b *watch.State) int { return cmp.Compare(a.Dead, b.Dead) },
 }
 
 // since is when the oldest came; where that is not known, late.
-func since(s *history.State) int64 {
+func since(s *watch.State) int64 {
 	if s.Oldest.IsZero() {
 		return 1 << 62
 	}
@@ -114,13 +114,13 @@ func since(s *history.State) int64 {
 
 var onlies = []struct {
 	name, label string
-	is          func(*history.State) bool
+	is          func(*watch.State) bool
 }{
-	{"", "All", func(*history.State) bool { return true }},
-	{"waiting", "Not empty", func(s *history.State) bool { return s.Depth > 0 }},
-	{"dead", "With dead jobs", func(s *history.State) bool { return s.Dead > 0 }},
-	{"paused", "Paused", func(s *history.State) bool { return s.Paused }},
-	{"broken", "Unreadable", func(s *history.State) bool { return s.Err != nil }},
+	{"", "All", func(*watch.State) bool { return true }},
+	{"waiting", "Not empty", func(s *watch.State) bool { return s.Depth > 0 }},
+	{"dead", "With dead jobs", func(s *watch.State) bool { return s.Dead > 0 }},
+	{"paused", "Paused", func(s *watch.State) bool { return s.Paused }},
+	{"broken", "Unreadable", func(s *watch.State) bool { return s.Err != nil }},
 }
 
 func (d *Dashboard) overview(v *visit) (any, error) {
@@ -134,23 +134,23 @@ func (d *Dashboard) overview(v *visit) (any, error) {
 	o.All = len(visible)
 	found := o.find(visible)
 	o.setFilters(found)
-	shown := slices.DeleteFunc(slices.Clone(found), func(s *history.State) bool { return !o.is(s) })
+	shown := slices.DeleteFunc(slices.Clone(found), func(s *watch.State) bool { return !o.is(s) })
 	o.Matching = len(shown)
-	slices.SortStableFunc(shown, func(a, b *history.State) int { return cmp.Or(o.order(a, b), cmp.Compare(a.Name, b.Name)) })
+	slices.SortStableFunc(shown, func(a, b *watch.State) int { return cmp.Or(o.order(a, b), cmp.Compare(a.Name, b.Name)) })
 	o.cut(v, shown)
 	o.setColumns()
 	return o, nil
 }
 
 // visible returns the queues that the caller may know of.
-func (d *Dashboard) visible(v *visit) []*history.State {
+func (d *Dashboard) visible(v *visit) []*watch.State {
 	if v.may(access.Watch, "") {
 		return v.now.Queues
 	}
-	return slices.DeleteFunc(slices.Clone(v.now.Queues), func(s *history.State) bool { return !v.may(access.Watch, s.Name) })
+	return slices.DeleteFunc(slices.Clone(v.now.Queues), func(s *watch.State) bool { return !v.may(access.Watch, s.Name) })
 }
 
-func (o *overview) find(all []*history.State) (found []*history.State) {
+func (o *overview) find(all []*watch.State) (found []*watch.State) {
 	find := strings.ToLower(o.Find)
 	for _, s := range all {
 		if !strings.Contains(strings.ToLower(s.Name), find) {
@@ -171,7 +171,7 @@ func (o *overview) find(all []*history.State) (found []*history.State) {
 	return found
 }
 
-func (o *overview) is(s *history.State) bool {
+func (o *overview) is(s *watch.State) bool {
 	for _, only := range onlies {
 		if only.name == o.Only {
 			return only.is(s)
@@ -181,7 +181,7 @@ func (o *overview) is(s *history.State) bool {
 }
 
 // setFilters counts what each filter would leave. Those that would leave nothing are not shown.
-func (o *overview) setFilters(found []*history.State) {
+func (o *overview) setFilters(found []*watch.State) {
 	for _, only := range onlies {
 		n := int64(0)
 		for _, s := range found {
@@ -195,7 +195,7 @@ func (o *overview) setFilters(found []*history.State) {
 	}
 }
 
-func (o *overview) order(a, b *history.State) int {
+func (o *overview) order(a, b *watch.State) int {
 	if o.Down == (o.Sort == "name") {
 		return orders[o.Sort](b, a)
 	}
@@ -243,7 +243,7 @@ func (o *overview) setColumns() {
 }
 
 // cut leaves one page.
-func (o *overview) cut(v *visit, shown []*history.State) {
+func (o *overview) cut(v *visit, shown []*watch.State) {
 	pages := max(1, (len(shown)+perPage-1)/perPage)
 	page, _ := strconv.Atoi(v.query.Get("page"))
 	page = max(1, min(pages, page))
@@ -262,7 +262,7 @@ func (o *overview) cut(v *visit, shown []*history.State) {
 }
 
 // state returns a queue that the caller may do something with.
-func (d *Dashboard) state(v *visit, s access.Scope) (*history.State, error) {
+func (d *Dashboard) state(v *visit, s access.Scope) (*watch.State, error) {
 	name := v.query.Get("q")
 	if name == "" {
 		return nil, fail(http.StatusNotFound, "No queue was named", "The address has no q, which names a queue.", "Choose one on the overview.")
@@ -277,7 +277,7 @@ func (d *Dashboard) state(v *visit, s access.Scope) (*history.State, error) {
 	if err != nil {
 		return nil, err
 	}
-	state := &history.State{Name: name, Kind: info.Kind}
+	state := &watch.State{Name: name, Kind: info.Kind}
 	if state.Estimated = !isWork(state); state.Estimated {
 		return state, nil
 	}
@@ -290,4 +290,4 @@ func (d *Dashboard) state(v *visit, s access.Scope) (*history.State, error) {
 	})
 }
 
-func isWork(s *history.State) bool { return s.Kind == conq.KindWorkQueue }
+func isWork(s *watch.State) bool { return s.Kind == conq.KindWorkQueue }

@@ -16,7 +16,7 @@ import (
 	"github.com/conq-go/conq/internal/version"
 	"github.com/conq-go/conq/server/internal/access"
 	"github.com/conq-go/conq/server/internal/bulk"
-	"github.com/conq-go/conq/server/internal/history"
+	"github.com/conq-go/conq/server/internal/watch"
 )
 
 //go:embed templates/*.html
@@ -39,7 +39,7 @@ type visit struct {
 	context.Context
 	caller  *access.Caller
 	query   url.Values
-	now     *history.Snapshot
+	now     *watch.Snapshot
 	address string // of the server, as the browser knows it
 	live    bool   // only the live sections are wanted
 	title   string
@@ -120,7 +120,7 @@ func (d *Dashboard) content(p *page, v *visit, data any) *content {
 }
 
 // staleness says why a snapshot is an old one, if it is.
-func staleness(now *history.Snapshot) *problem {
+func staleness(now *watch.Snapshot) *problem {
 	if now.Err == nil {
 		return nil
 	}

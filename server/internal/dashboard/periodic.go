@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/conq-go/conq/server/internal/access"
-	"github.com/conq-go/conq/server/internal/history"
 	"github.com/conq-go/conq/server/internal/queues"
+	"github.com/conq-go/conq/server/internal/watch"
 	"github.com/conq-go/conq/work"
 )
 
@@ -84,7 +84,7 @@ func (d *Dashboard) havePeriodic(v *visit) (map[string]bool, error) {
 			names = append(names, q.Name)
 		}
 	}
-	have, err := history.HavePeriodic(v, d.Queues.DB(), names)
+	have, err := watch.HavePeriodic(v, d.Queues.DB(), names)
 	if err != nil {
 		return nil, err
 	}

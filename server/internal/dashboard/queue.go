@@ -8,8 +8,8 @@ import (
 	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/internal/wire"
 	"github.com/conq-go/conq/server/internal/access"
-	"github.com/conq-go/conq/server/internal/history"
 	"github.com/conq-go/conq/server/internal/queues"
+	"github.com/conq-go/conq/server/internal/watch"
 	"github.com/conq-go/conq/work"
 )
 
@@ -17,7 +17,7 @@ import (
 const firstItems = 20
 
 type queuePage struct {
-	*history.State
+	*watch.State
 	IsWork           bool
 	MayLook          bool // at payloads
 	MayAdd, MayAdmin bool
@@ -60,7 +60,7 @@ func (d *Dashboard) queue(v *visit) (any, error) {
 	p := &queuePage{State: s, IsWork: isWork(s), Back: v.query.Get("end") == "max"}
 	p.MayLook, p.MayAdd, p.MayAdmin = v.may(access.Consume, s.Name), v.may(access.Produce, s.Name), v.may(access.Admin, s.Name)
 	if !v.live {
-		p.Depths = d.History.Queue(s.Name).Series(history.Minutes, history.Depth).Values[0]
+		p.Depths = d.History.Queue(s.Name).Series(watch.Minutes, watch.Depth).Values[0]
 	}
 	if !p.MayLook {
 		return p, nil

@@ -13,7 +13,7 @@ import (
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/memory"
 	"github.com/conq-go/conq/server/internal/access"
-	"github.com/conq-go/conq/server/internal/history"
+	"github.com/conq-go/conq/server/internal/watch"
 )
 
 // told is a store that says how it is.
@@ -73,7 +73,7 @@ func TestNewQueue(t *testing.T) {
 	testkit.NoError(t, err)
 	testkit.NoError(t, q.Pause(t.Context()))
 	d := &Dashboard{Options: Options{Queues: s.set}}
-	state, err := d.state(&visit{Context: t.Context(), caller: access.Everyone, query: url.Values{"q": {"new"}}, now: new(history.Snapshot)}, access.Watch)
+	state, err := d.state(&visit{Context: t.Context(), caller: access.Everyone, query: url.Values{"q": {"new"}}, now: new(watch.Snapshot)}, access.Watch)
 	testkit.NoError(t, err)
 	if !state.Paused {
 		t.Errorf("the queue is %+v", state)

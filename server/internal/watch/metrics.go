@@ -1,8 +1,3 @@
-// Package watch is how a server is seen from outside: metrics for Prometheus, and a log of requests.
-//
-// Metrics are on a registry of their own. A label can have any name of a queue, so only so many queues have
-// their own: those that were seen first, until they are deleted. All others are one, (other), so that 100,000 queues cost no more than a
-// thousand, and no scrape grows without bound.
 package watch
 
 import (
@@ -18,7 +13,6 @@ import (
 	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/internal/version"
 	"github.com/conq-go/conq/kv"
-	"github.com/conq-go/conq/server/internal/history"
 	"github.com/conq-go/conq/work"
 )
 
@@ -27,7 +21,7 @@ const otherQueues = "(other)"
 
 // Options are what metrics are about.
 type Options struct {
-	History *history.History // where depths are from
+	History *History // where depths are from
 
 	// MaxQueues is how many queues have labels of their own.
 	MaxQueues int
@@ -52,8 +46,8 @@ type Metrics struct {
 	committed, repeated atomic.Int64 // transactions and conflicts, of all verbs
 }
 
-// New returns metrics that are all 0.
-func New(o Options) *Metrics {
+// NewMetrics returns metrics that are all 0.
+func NewMetrics(o Options) *Metrics {
 	m := &Metrics{
 		registry: prometheus.NewRegistry(),
 		queues:   queueLabels{max: o.MaxQueues, known: make(map[string]bool)},
@@ -252,7 +246,7 @@ func (q *queueLabels) label(name string) string {
 
 // depths collects how queues look.
 type depths struct {
-	history *history.History
+	history *History
 	queues  *queueLabels
 }
 
@@ -320,7 +314,7 @@ type stateCount struct {
 	n    int64
 }
 
-func states(q *history.State) []stateCount {
+func states(q *State) []stateCount {
 	if q.Kind != conq.KindWorkQueue {
 		return []stateCount{{work.Ready.String(), q.Depth}}
 	}

@@ -1,4 +1,4 @@
-package history
+package watch
 
 import (
 	"context"
@@ -201,7 +201,7 @@ func TestReservoirIsBounded(t *testing.T) {
 }
 
 func TestQueuesAreBounded(t *testing.T) {
-	h := New()
+	h := NewHistory()
 	for i := range MaxQueues + 10 {
 		h.Queue(fmt.Sprint(i)).Added(1)
 	}
@@ -217,7 +217,7 @@ func TestSampler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		db := memory.New(memory.Options{})
-		h := New()
+		h := NewHistory()
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
@@ -269,7 +269,7 @@ func TestCount(t *testing.T) {
 		testkit.NoError(t, err)
 		const n = 2*countAtOnce + 17
 		testkit.NoError(t, q.PushAll(ctx, make([]conq.Prioritized[[]byte], n)))
-		h := New()
+		h := NewHistory()
 		s := NewSampler(db, h)
 		s.Sample(ctx)
 		if got := h.Latest().Queue("q"); got.Depth != countFirst || !got.Estimated {
@@ -297,7 +297,7 @@ func TestSamplerFails(t *testing.T) {
 	q, err := conq.OpenQueue(t.Context(), db, "q", conq.Bytes())
 	testkit.NoError(t, err)
 	testkit.NoError(t, q.Close())
-	h := New()
+	h := NewHistory()
 	s := NewSampler(db, h)
 	s.Sample(t.Context())
 	testkit.NoError(t, db.Close())
@@ -325,7 +325,7 @@ func TestThinned(t *testing.T) {
 func TestTransactionsAreCounted(t *testing.T) {
 	ctx := t.Context()
 	db := memory.New(memory.Options{})
-	h := New()
+	h := NewHistory()
 	items, err := conq.OpenQueue(ctx, db, "items", conq.Bytes(), conq.Options{Observe: h.ObserveItems})
 	testkit.NoError(t, err)
 	jobs, err := work.Open(ctx, db, "jobs", conq.Bytes(), work.Options{Observe: h.ObserveJobs})
@@ -361,7 +361,7 @@ func TestTransactionsAreCounted(t *testing.T) {
 func TestManyQuietQueues(t *testing.T) {
 	db := memory.New(memory.Options{})
 	defer db.Close()
-	h := New()
+	h := NewHistory()
 	const n = 1000
 	for i := range n {
 		_, err := conq.OpenQueue(t.Context(), db, fmt.Sprintf("q%04d", i), conq.Bytes())
@@ -433,7 +433,7 @@ func TestClockSetBack(t *testing.T) {
 func TestManyEmptied(t *testing.T) {
 	db := memory.New(memory.Options{})
 	defer db.Close()
-	h := New()
+	h := NewHistory()
 	s := NewSampler(db, h)
 	now := time.Now()
 	s.now = func() time.Time { return now }
@@ -491,7 +491,7 @@ func TestManyEmptied(t *testing.T) {
 func TestRestedIsFilled(t *testing.T) {
 	db := memory.New(memory.Options{})
 	defer db.Close()
-	h := New()
+	h := NewHistory()
 	s := NewSampler(db, h)
 	const n = maxQuiet + 10
 	for i := range n {

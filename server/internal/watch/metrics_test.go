@@ -17,7 +17,6 @@ import (
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/internal/version"
 	"github.com/conq-go/conq/kv"
-	"github.com/conq-go/conq/server/internal/history"
 	"github.com/conq-go/conq/work"
 	"go.opentelemetry.io/otel/codes"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
@@ -42,13 +41,13 @@ func says(t *testing.T, metrics string, lines ...string) {
 }
 
 // sample has the store looked at until items are counted.
-func sample(t *testing.T, db kv.DB, h *history.History) {
+func sample(t *testing.T, db kv.DB, h *History) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		history.NewSampler(db, h).Run(ctx)
+		NewSampler(db, h).Run(ctx)
 	}()
 	<-time.After(10 * time.Second) // of a bubble of synctest
 	stop()
@@ -59,8 +58,8 @@ func sample(t *testing.T, db kv.DB, h *history.History) {
 func TestMetrics(t *testing.T) { synctest.Test(t, testMetrics) }
 
 func testMetrics(t *testing.T) {
-	ctx, db, h := t.Context(), testkit.NewMemory(t, kv.Limits{}), history.New()
-	m := New(Options{History: h, MaxQueues: 10})
+	ctx, db, h := t.Context(), testkit.NewMemory(t, kv.Limits{}), NewHistory()
+	m := NewMetrics(Options{History: h, MaxQueues: 10})
 	q, err := conq.OpenQueue(ctx, db, "emails", conq.Bytes(), conq.Options{Observe: m.ObserveItems})
 	testkit.NoError(t, err)
 	testkit.NoError(t, q.EnqueueAll(ctx, [][]byte{{1}, {2}, {3}}))
@@ -119,7 +118,7 @@ func testMetrics(t *testing.T) {
 }
 
 func TestConflicts(t *testing.T) {
-	m := New(Options{History: history.New(), MaxQueues: 1})
+	m := NewMetrics(Options{History: NewHistory(), MaxQueues: 1})
 	m.ObserveItems(conq.Event{Kind: conq.Taken, Calls: 5, Attempts: 3})
 	m.ObserveItems(conq.Event{Kind: conq.Waiting, Items: 7})
 	says(t, scrape(t, m), `conq_conflicts_total{verb="taken"} 2`, `conq_batch_calls_sum{verb="taken"} 5`)
@@ -137,14 +136,14 @@ func (disk) Syncs() kv.Syncs {
 }
 
 func TestStore(t *testing.T) {
-	says(t, scrape(t, New(Options{History: history.New(), MaxQueues: 1, Store: disk{}})),
+	says(t, scrape(t, NewMetrics(Options{History: NewHistory(), MaxQueues: 1, Store: disk{}})),
 		`conq_build_info{goversion="`+runtime.Version()+`",revision="`+version.Read().Revision+`",version="`+version.Read().Version+`"} 1`,
 		"conq_store_bytes 4096", "conq_store_sync_seconds_count 3", "conq_store_sync_seconds_sum 1.5", `conq_store_sync_seconds_bucket{le="0.001"} 1`)
 }
 
 // However many queues there are, a scrape is bounded.
 func TestLabelsAreBounded(t *testing.T) {
-	m := New(Options{History: history.New(), MaxQueues: 100})
+	m := NewMetrics(Options{History: NewHistory(), MaxQueues: 100})
 	for i := range 100_000 {
 		m.ObserveItems(conq.Event{Queue: fmt.Sprint("queue", i), Kind: conq.Added, Items: 2, Calls: 1, Attempts: 1})
 	}
@@ -155,7 +154,7 @@ func TestLabelsAreBounded(t *testing.T) {
 
 // A queue that was deleted leaves its label to another, and nothing that was counted of it; one that is not listed yet has its own.
 func TestLabelsOfDeleted(t *testing.T) {
-	m := New(Options{History: history.New(), MaxQueues: 2})
+	m := NewMetrics(Options{History: NewHistory(), MaxQueues: 2})
 	add := func(queue string) {
 		m.ObserveItems(conq.Event{Queue: queue, Kind: conq.Added, Items: 1, Calls: 1, Attempts: 1})
 	}
@@ -182,8 +181,8 @@ func TestLabelsOfDeleted(t *testing.T) {
 func TestOtherDepths(t *testing.T) { synctest.Test(t, testOtherDepths) }
 
 func testOtherDepths(t *testing.T) {
-	ctx, db, h := t.Context(), testkit.NewMemory(t, kv.Limits{}), history.New()
-	m := New(Options{History: h, MaxQueues: 2})
+	ctx, db, h := t.Context(), testkit.NewMemory(t, kv.Limits{}), NewHistory()
+	m := NewMetrics(Options{History: h, MaxQueues: 2})
 	for i := range 5 {
 		q, err := conq.OpenQueue(ctx, db, fmt.Sprint("queue", i), conq.Bytes())
 		testkit.NoError(t, err)
@@ -200,7 +199,7 @@ func testOtherDepths(t *testing.T) {
 
 // A request is measured by the pattern of its path, whatever that is, and the log has nothing of what it says.
 func TestRequests(t *testing.T) {
-	m := New(Options{History: history.New(), MaxQueues: 1})
+	m := NewMetrics(Options{History: NewHistory(), MaxQueues: 1})
 	var log strings.Builder
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/queues/{q}/items", func(w http.ResponseWriter, r *http.Request) {

@@ -1,4 +1,4 @@
-package history
+package watch
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package history
+package watch
 
 import (
 	"context"
@@ -63,7 +63,7 @@ func (s *slowStore) Syncs() kv.Syncs {
 func TestStoreIsWatched(t *testing.T) { synctest.Test(t, testStoreIsWatched) }
 
 func testStoreIsWatched(t *testing.T) {
-	db, h := &slowStore{DB: memory.New(memory.Options{}), answer: make(chan error, 1)}, New()
+	db, h := &slowStore{DB: memory.New(memory.Options{}), answer: make(chan error, 1)}, NewHistory()
 	s := NewSampler(db, h)
 	began := time.Now()
 	s.Sample(t.Context())

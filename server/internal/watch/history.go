@@ -1,10 +1,15 @@
-// Package history keeps what the queues of a store have looked like: depths, rates and latencies, in memory, for
-// charts on a server that has no other place for them.
+// Package watch is how a server is seen from outside: what its queues have looked like, metrics for Prometheus, and a log of
+// requests.
 //
-// A [Sampler] reads the store once a second, for all who look. Each queue has rings of three resolutions: 1 s for
+// A [Sampler] reads the store once a second, for all who look, and a [History] keeps depths, rates and latencies in memory, for
+// charts on a server that has no other place for them. Each queue has rings of three resolutions: 1 s for
 // 10 minutes, 10 s for 3 hours, 2 minutes for 2 days. A value takes 2 bytes, and 120 of a field that were all 0
 // none: up to 6 kB a field, at most 100 kB a queue. Of more than [MaxQueues] queues those that come last have no history.
-package history
+//
+// [Metrics] are on a registry of their own. A label can have any name of a queue, so only so many queues have
+// their own: those that were seen first, until they are deleted. All others are one, (other), so that 100,000 queues cost no more than a
+// thousand, and no scrape grows without bound.
+package watch
 
 import (
 	"cmp"
@@ -83,8 +88,8 @@ type History struct {
 	begun  map[string]bool // queues that had no history, and were asked for
 }
 
-// New returns an empty history.
-func New() *History {
+// NewHistory returns an empty history.
+func NewHistory() *History {
 	h := &History{queues: make(map[string]*Queue), begun: make(map[string]bool), wanted: make(chan struct{}, 1)}
 	h.latest.Store(&Snapshot{next: make(chan struct{})})
 	return h
