@@ -131,11 +131,10 @@ const tooManyConnections = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: ap
 func notFound(mux *http.ServeMux) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var allowed []string
-		for _, method := range []string{"GET", "POST", "PUT", "PATCH", "DELETE"} {
-			other := r.Clone(r.Context())
-			other.Method = method
-			if _, pattern := mux.Handler(other); pattern != "/" && pattern != "" {
-				allowed = append(allowed, method)
+		other := *r // of which a mux looks at the method, the host and the path alone
+		for _, other.Method = range []string{"GET", "POST", "PUT", "PATCH", "DELETE"} {
+			if _, pattern := mux.Handler(&other); pattern != "/" && pattern != "" {
+				allowed = append(allowed, other.Method)
 			}
 		}
 		if len(allowed) == 0 {

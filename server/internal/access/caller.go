@@ -16,7 +16,6 @@ type Caller struct {
 
 	scopes []Permission
 	remote string // address
-	csrf   string // of its session, or ""
 }
 
 type contextKey struct{}
@@ -91,10 +90,6 @@ func quoted(name string) string {
 	}
 	return `"` + name + `"`
 }
-
-// CSRF returns what forms of the caller's session have to send as "csrf", or scripts in X-CSRF-Token. It is empty
-// where none is needed.
-func (c *Caller) CSRF() string { return c.csrf }
 
 // Audit logs that the caller has done something that an operator does. Attributes must not have payloads, keys or secrets.
 func Audit(ctx context.Context, log *slog.Logger, action string, attributes ...slog.Attr) {

@@ -54,8 +54,6 @@ func (g *Guard) Handler(next http.Handler) http.Handler {
 			return
 		case refused.Status == http.StatusUnauthorized && g.options.Login != "" && isPage(r):
 			Redirect(w, r, g.options.Login+"?next="+url.QueryEscape(again(r)))
-		case refused.again && isPage(r):
-			Redirect(w, r, again(r))
 		default:
 			refused.Write(w)
 		}

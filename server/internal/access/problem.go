@@ -11,8 +11,6 @@ import (
 // Problem is a refusal, as RFC 9457 has it. It is an error that huma's handlers can return.
 type Problem struct {
 	huma.ErrorModel
-
-	again bool // a page would have what is missing if it were loaded again
 }
 
 // NewProblem returns a problem of an HTTP status.

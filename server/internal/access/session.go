@@ -3,7 +3,6 @@ package access
 import (
 	"crypto/rand"
 	"crypto/sha256"
-	"crypto/subtle"
 	"maps"
 	"mime"
 	"net/http"
@@ -19,7 +18,6 @@ const (
 // session is one of a browser. It ends with the token that it was begun with.
 type session struct {
 	token Hash
-	csrf  string
 	until time.Time
 }
 
@@ -37,6 +35,8 @@ func cookieName(r *http.Request) string {
 	return "conq"
 }
 
+// cookie is one that pages of other sites can't use: browsers do not send it with their requests, whatever the method. What comes from
+// them all the same Guard.origins refuses, before it is known whose it is.
 func cookie(r *http.Request, value string, seconds int) *http.Cookie {
 	return &http.Cookie{
 		Name: cookieName(r), Value: value, Path: "/", MaxAge: seconds,
@@ -55,7 +55,7 @@ func (g *Guard) Login(w http.ResponseWriter, r *http.Request, secret string) err
 		return NewProblem(http.StatusUnauthorized, "this server has no such token: conq token new makes one")
 	}
 	id := rand.Text()
-	g.sessions.add(sha256.Sum256([]byte(id)), &session{token.Hash, rand.Text(), time.Now().Add(sessionTime)})
+	g.sessions.add(sha256.Sum256([]byte(id)), &session{token.Hash, time.Now().Add(sessionTime)})
 	http.SetCookie(w, cookie(r, id, int(sessionTime.Seconds())))
 	return nil
 }
@@ -74,30 +74,10 @@ func (g *Guard) bySession(r *http.Request, id string) (*Caller, *Problem) {
 	if s != nil {
 		token = g.options.Tokens.byHash(s.token)
 	}
-	switch {
-	case token == nil:
+	if token == nil {
 		return nil, NewProblem(http.StatusUnauthorized, "the session has ended: log in again")
-	case !isSafe(r.Method) && subtle.ConstantTimeCompare([]byte(csrfOf(r)), []byte(s.csrf)) == 0:
-		p := NewProblem(http.StatusForbidden, "the request has not the csrf token of its session: load the page again, or use a token as Authorization: Bearer conq_...")
-		p.again = true
-		return nil, p
 	}
-	return &Caller{Name: token.Name, scopes: token.Scopes, remote: r.RemoteAddr, csrf: s.csrf}, nil
-}
-
-func isSafe(method string) bool {
-	return method == http.MethodGet || method == http.MethodHead || method == http.MethodOptions
-}
-
-// csrfOf returns the token that a form or a script has sent.
-func csrfOf(r *http.Request) string {
-	if header := r.Header.Get("X-CSRF-Token"); header != "" {
-		return header
-	}
-	if !isForm(r) {
-		return "" // another body is for the handler to read
-	}
-	return r.PostFormValue("csrf")
+	return &Caller{Name: token.Name, scopes: token.Scopes, remote: r.RemoteAddr}, nil
 }
 
 func isForm(r *http.Request) bool {

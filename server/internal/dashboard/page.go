@@ -54,7 +54,6 @@ type content struct {
 	Self    string // path and query
 	Live    string // where its live sections come from, or ""
 	Theme   string
-	CSRF    string
 	Caller  string
 	Rights  string
 	SignOut bool
@@ -114,7 +113,7 @@ func (d *Dashboard) servePage(p *page) http.Handler {
 
 func (d *Dashboard) content(p *page, v *visit, data any) *content {
 	return &content{
-		Title: v.title, Page: p.name, CSRF: v.caller.CSRF(), Caller: v.caller.Name, Rights: v.caller.Rights(), SignOut: d.SignIn,
+		Title: v.title, Page: p.name, Caller: v.caller.Name, Rights: v.caller.Rights(), SignOut: d.SignIn,
 		Version: version.Read().String(), Stale: staleness(v.now), Notice: d.notice(v), Data: data,
 	}
 }
