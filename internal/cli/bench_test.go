@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/conq-go/conq/internal/load"
-	"github.com/conq-go/conq/internal/measure"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -44,14 +43,14 @@ func TestBenchText(t *testing.T) {
 		Interrupted: true,
 		Phases: []load.Result{{
 			Name: load.Fill,
-			Put: load.Calls{Batch: 15.96, Calls: measure.Calls{
+			Put: load.PhaseCalls{Batch: 15.96, Calls: load.Calls{
 				Verb: "push", Count: 12345, PerSecond: 6172.5, Rates: []float64{0, 6000, 12000},
-				Latency: measure.Latency{P50: 0.25, P99: 1.26, P999: 99.94, Max: 1234},
+				Latency: load.Latency{P50: 0.25, P99: 1.26, P999: 99.94, Max: 1234},
 			}},
 			TransactionsPerItem: 0.0626, ConflictsPerItem: 0,
 		}, {
 			Name:                load.Drain,
-			Take:                load.Calls{Batch: 1, Calls: measure.Calls{Verb: "pop", Count: 7, PerSecond: 7, Rates: []float64{7, 7}}},
+			Take:                load.PhaseCalls{Batch: 1, Calls: load.Calls{Verb: "pop", Count: 7, PerSecond: 7, Rates: []float64{7, 7}}},
 			TransactionsPerItem: 2.5, ConflictsPerItem: 0.125, Conflicts: 1234,
 			Verbs:   map[string]load.Attempts{"pop": {Transactions: 5000, Conflicts: 1200}, "other": {Transactions: 50, Conflicts: 34}},
 			Staging: load.Staged{Requests: 1000, Fulfilments: 30, Served: 33.33, Expired: 2},
@@ -82,7 +81,7 @@ drain: conflicts of transactions: other 34 of 50, pop 1,200 of 5,000
 }
 
 func TestLiveText(t *testing.T) {
-	got := liveText(measure.Progress{Phase: "fill"}) + "\n" + liveText(measure.Progress{Phase: "drain", Elapsed: 2e9, Took: 4000})
+	got := liveText(load.Progress{Phase: "fill"}) + "\n" + liveText(load.Progress{Phase: "drain", Elapsed: 2e9, Took: 4000})
 	want := "fill             0.0 s  in         0  out         0          0/s\n" +
 		"drain            2.0 s  in         0  out     4,000      2,000/s"
 	if got != want {

@@ -8,7 +8,6 @@ import (
 	"text/tabwriter"
 
 	"github.com/conq-go/conq/internal/load"
-	"github.com/conq-go/conq/internal/measure"
 	"github.com/guptarohit/asciigraph"
 )
 
@@ -41,7 +40,7 @@ func speedTable(b *strings.Builder, phases []load.Result) {
 	defer w.Flush()
 	fmt.Fprint(w, "phase\t\titems\ta second\tp50\tp99\tp99.9\tmax\t\n")
 	for _, p := range phases {
-		for _, c := range []load.Calls{p.Put, p.Take} {
+		for _, c := range []load.PhaseCalls{p.Put, p.Take} {
 			if c.Count == 0 {
 				continue
 			}
@@ -100,7 +99,7 @@ func batch(average float64) string {
 }
 
 // ratePlot plots calls a second over time, or returns nothing if they took too short.
-func ratePlot(c measure.Calls, of string) string {
+func ratePlot(c load.Calls, of string) string {
 	if len(c.Rates) < 3 {
 		return ""
 	}

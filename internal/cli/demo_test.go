@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/conq-go/conq/internal/measure"
+	"github.com/conq-go/conq/internal/load"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/memory"
 )
@@ -107,7 +107,7 @@ func TestLiveFits(t *testing.T) {
 	} {
 		var stderr bytes.Buffer
 		l := &live{app: &app{stderr: &stderr}, terminal: true, columns: func() int { return columns }}
-		l.show(measure.Progress{Phase: "queue", Elapsed: 100 * time.Millisecond, Put: 7, Took: 2})
+		l.show(load.Progress{Phase: "queue", Elapsed: 100 * time.Millisecond, Put: 7, Took: 2})
 		l.end()
 		if got := stderr.String(); got != want {
 			t.Errorf("in %d columns: %q", columns, got)

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/conq-go/conq/internal/demo"
-	"github.com/conq-go/conq/internal/measure"
+	"github.com/conq-go/conq/internal/load"
 )
 
 // live shows how something is doing: in one line that is redrawn on a terminal,
@@ -23,7 +23,7 @@ func newLive(a *app) *live {
 	return &live{app: a, terminal: commands(a.stderr), columns: func() int { return columns(a.stderr) }}
 }
 
-func (l *live) show(p measure.Progress) {
+func (l *live) show(p load.Progress) {
 	text := liveText(p)
 	switch {
 	case l.terminal:
@@ -49,8 +49,8 @@ func (l *live) end() {
 	}
 }
 
-func liveText(p measure.Progress) string {
-	perSecond := measure.Ratio(float64(max(p.Put, p.Took)), p.Elapsed.Seconds())
+func liveText(p load.Progress) string {
+	perSecond := load.Ratio(float64(max(p.Put, p.Took)), p.Elapsed.Seconds())
 	return fmt.Sprintf("%-14s %5.1f s  in %9s  out %9s  %9s/s",
 		p.Phase, p.Elapsed.Seconds(), count(p.Put), count(p.Took), count(int(perSecond)))
 }
@@ -95,7 +95,7 @@ func phaseText(p *demo.Phase, paint func(colour, text string) string) string {
 }
 
 // cells are those of calls in a table.
-func cells(c measure.Calls) string {
+func cells(c load.Calls) string {
 	l := c.Latency
 	return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s\t%s\t", c.Verb, count(c.Count), count(int(c.PerSecond)),
 		millis(l.P50), millis(l.P99), millis(l.P999), millis(l.Max))

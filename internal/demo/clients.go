@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/conq-go/conq/internal/measure"
+	"github.com/conq-go/conq/internal/load"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -21,12 +21,12 @@ type clients struct {
 	target int64 // items that go through while both sides work
 
 	// Shared by the clients.
-	meter   *measure.Meter
+	meter   *load.Meter
 	claimed atomic.Int64 // items that a producer has begun or will begin
 	expired atomic.Bool  // the time is over
 
-	put, take measure.Calls // while both sides worked
-	reopened  int           // items that were taken after the store was reopened
+	put, take load.Calls // while both sides worked
+	reopened  int        // items that were taken after the store was reopened
 }
 
 // prefix begins the names of the queues that are worked on.
@@ -52,7 +52,7 @@ func (w *clients) run(ctx context.Context, q interface {
 	if n, err := q.Len(ctx); err != nil || n > 0 {
 		return cmp.Or(err, fmt.Errorf("there are already items in %q: purge it, or use another store", q.Name()))
 	}
-	w.meter = measure.New(w.name, w.config.Progress)
+	w.meter = load.NewMeter(w.name, w.config.Progress)
 	if w.config.Duration > 0 {
 		defer time.AfterFunc(w.config.Duration, func() { w.expired.Store(true) }).Stop()
 	}

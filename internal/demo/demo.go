@@ -21,7 +21,7 @@ import (
 	"time"
 
 	"github.com/conq-go/conq/internal/audit"
-	"github.com/conq-go/conq/internal/measure"
+	"github.com/conq-go/conq/internal/load"
 	"github.com/conq-go/conq/kv"
 )
 
@@ -45,7 +45,7 @@ type Config struct {
 	// Worker returns the command of a process that runs Work. Default: no work queue is worked on.
 	Worker func() *exec.Cmd
 	// Progress is told now and then how things are. Default: nobody is.
-	Progress func(measure.Progress)
+	Progress func(load.Progress)
 }
 
 // MinSize is the smallest Size.
@@ -79,7 +79,7 @@ func Run(ctx context.Context, c Config) (*Report, error) {
 		return nil, err
 	}
 	if c.Progress == nil {
-		c.Progress = func(measure.Progress) {}
+		c.Progress = func(load.Progress) {}
 	}
 	phases := []part{
 		newFIFO(c), newPriority(c),
@@ -137,10 +137,10 @@ type Report struct {
 
 // Phase is what came out of the work on one queue.
 type Phase struct {
-	Name    string        `json:"name"`
-	Seconds float64       `json:"seconds"`
-	Put     measure.Calls `json:"put"`
-	Take    measure.Calls `json:"take"`
+	Name    string     `json:"name"`
+	Seconds float64    `json:"seconds"`
+	Put     load.Calls `json:"put"`
+	Take    load.Calls `json:"take"`
 	// Reopened is how many items were taken after the store was reopened.
 	Reopened int `json:"reopened"`
 	// Killed is how many worker processes were killed while they had a job.

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/conq-go/conq/internal/measure"
+	"github.com/conq-go/conq/internal/load"
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/faulty"
@@ -55,7 +55,7 @@ func config(db kv.DB) Config {
 func TestCorrectStore(t *testing.T) {
 	var calls atomic.Int64
 	c := config(memory.New(memory.Options{}))
-	c.Progress = func(measure.Progress) { calls.Add(1) }
+	c.Progress = func(load.Progress) { calls.Add(1) }
 	report, err := Run(t.Context(), c)
 	testkit.NoError(t, err)
 	if !report.OK || len(report.Phases) != 2 || calls.Load() < 2 {
@@ -274,7 +274,7 @@ func TestCancelled(t *testing.T) {
 	c := config(memory.New(memory.Options{}))
 	c.Items, c.Duration = 0, time.Hour
 	ctx, cancel := context.WithCancel(t.Context())
-	c.Progress = func(measure.Progress) { cancel() }
+	c.Progress = func(load.Progress) { cancel() }
 	if _, err := Run(ctx, c); err == nil || !strings.Contains(err.Error(), "canceled") {
 		t.Errorf("error %v", err)
 	}

@@ -6,7 +6,6 @@ import (
 
 	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/internal/kvext"
-	"github.com/conq-go/conq/internal/measure"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/work"
 )
@@ -28,7 +27,7 @@ func (t *tally) add(n int) {
 	t.sum += n
 }
 
-func (t tally) average() float64 { return measure.Ratio(float64(t.sum), float64(t.times)) }
+func (t tally) average() float64 { return Ratio(float64(t.sum), float64(t.times)) }
 
 // ran counts a transaction of a verb that ran so many times.
 func (c *counts) ran(verb string, times int) {

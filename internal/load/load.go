@@ -29,7 +29,6 @@ import (
 	"time"
 
 	"github.com/conq-go/conq"
-	"github.com/conq-go/conq/internal/measure"
 	"github.com/conq-go/conq/kv"
 )
 
@@ -106,7 +105,7 @@ type Config struct {
 	// Clear removes the items that are left in the end.
 	Clear bool
 	// Progress is told now and then how things are. Default: nobody is.
-	Progress func(measure.Progress)
+	Progress func(Progress)
 }
 
 // MaxClients is the largest number of producers, consumers, or handles.
@@ -165,7 +164,7 @@ func Run(ctx context.Context, c Config) (_ *Report, err error) {
 		return nil, err
 	}
 	if c.Progress == nil {
-		c.Progress = func(measure.Progress) {}
+		c.Progress = func(Progress) {}
 	}
 	db, err := c.Open()
 	if err != nil {
@@ -264,7 +263,7 @@ func (r *run) deepen(ctx context.Context) error {
 		}
 		r.left += n
 		done += n
-		r.config.Progress(measure.Progress{Phase: "depth", Elapsed: time.Since(began), Put: done, Done: done == want})
+		r.config.Progress(Progress{Phase: "depth", Elapsed: time.Since(began), Put: done, Done: done == want})
 	}
 	return nil
 }

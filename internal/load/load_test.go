@@ -13,7 +13,6 @@ import (
 
 	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/internal/kvext"
-	"github.com/conq-go/conq/internal/measure"
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/faulty"
@@ -68,10 +67,10 @@ func TestPhases(t *testing.T) {
 		{"fill: 300 push, 0 pop", "drain: 0 push, 300 pop", "transfer: 300 push, 300 pop"},
 		{"fill: 300 put, 0 reserve, ack", "drain: 0 put, 300 reserve, ack", "transfer: 300 put, 300 reserve, ack"},
 	} {
-		var last measure.Progress
+		var last Progress
 		c := config(t, nil)
 		c.Priorities, c.Depth, c.Jobs = priorities, 50, priorities == 2
-		c.Progress = func(p measure.Progress) { last = p }
+		c.Progress = func(p Progress) { last = p }
 		report := mustRun(t, c)
 		if report.Interrupted || len(report.Phases) != 3 || report.Settings != c.Settings {
 			t.Fatalf("report %+v", report)
@@ -84,7 +83,7 @@ func TestPhases(t *testing.T) {
 				t.Errorf("%s: %+v", p.Name, p)
 			}
 		}
-		if want := (measure.Progress{Phase: "transfer", Elapsed: last.Elapsed, Put: 300, Took: 300, Done: true}); last != want {
+		if want := (Progress{Phase: "transfer", Elapsed: last.Elapsed, Put: 300, Took: 300, Done: true}); last != want {
 			t.Errorf("last progress %+v, want %+v", last, want)
 		}
 	}
@@ -322,7 +321,7 @@ func TestInterrupted(t *testing.T) {
 		c := config(t, nil)
 		c.Items, c.Duration, c.Depth = 0, time.Hour, 100_000
 		c.Phases = []Phase{phase, Fill}
-		c.Progress = func(p measure.Progress) {
+		c.Progress = func(p Progress) {
 			if p.Phase == phase && p.Put+p.Took > 0 {
 				cancel(mine)
 			}

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/conq-go/conq"
-	"github.com/conq-go/conq/internal/measure"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -18,7 +17,7 @@ var errOver = errors.New("load: the phase is over")
 type phaseWork struct {
 	run     *run
 	phase   Phase
-	meter   *measure.Meter
+	meter   *Meter
 	puts    atomic.Int64 // calls that have begun
 	takes   atomic.Int64
 	expired atomic.Bool // the time is over
@@ -26,7 +25,7 @@ type phaseWork struct {
 }
 
 func newWork(r *run, p Phase) *phaseWork {
-	return &phaseWork{run: r, phase: p, meter: measure.New(p, r.config.Progress)}
+	return &phaseWork{run: r, phase: p, meter: NewMeter(p, r.config.Progress)}
 }
 
 // work lets the clients of the phase at the queue.

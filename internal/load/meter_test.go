@@ -1,4 +1,4 @@
-package measure
+package load
 
 import (
 	"testing"

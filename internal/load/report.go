@@ -1,7 +1,5 @@
 package load
 
-import "github.com/conq-go/conq/internal/measure"
-
 // Report is what came out.
 type Report struct {
 	Settings
@@ -12,10 +10,10 @@ type Report struct {
 
 // Result is what came out of one phase.
 type Result struct {
-	Name    Phase   `json:"name"`
-	Seconds float64 `json:"seconds"`
-	Put     Calls   `json:"put"`
-	Take    Calls   `json:"take"`
+	Name    Phase      `json:"name"`
+	Seconds float64    `json:"seconds"`
+	Put     PhaseCalls `json:"put"`
+	Take    PhaseCalls `json:"take"`
 	// Transactions are all attempts, those included that met a conflict.
 	Transactions int `json:"transactions"`
 	Conflicts    int `json:"conflicts"`
@@ -34,9 +32,9 @@ type Attempts struct {
 	Conflicts    int `json:"conflicts"`    // those that had to be made again
 }
 
-// Calls are the calls of one kind that moved an item.
-type Calls struct {
-	measure.Calls
+// PhaseCalls are the calls of one kind that moved an item.
+type PhaseCalls struct {
+	Calls
 	Batch float64 `json:"batch"` // items a transaction that moved any
 }
 
@@ -54,14 +52,14 @@ func (w *phaseWork) result() Result {
 	s := w.spent
 	r := Result{
 		Name: w.phase, Seconds: w.meter.Took().Seconds(),
-		Put: Calls{put, s.added.average()}, Take: Calls{take, s.taken.average()},
+		Put: PhaseCalls{put, s.added.average()}, Take: PhaseCalls{take, s.taken.average()},
 		Transactions: s.transactions, Conflicts: s.conflicts,
 		Verbs:   s.verbsAndOther(),
 		Staging: Staged{s.requested.times, s.fulfilled.times, s.fulfilled.average(), s.expired.sum},
 	}
 	moved := float64(r.Put.Count + r.Take.Count)
-	r.TransactionsPerItem = measure.Ratio(float64(r.Transactions), moved)
-	r.ConflictsPerItem = measure.Ratio(float64(r.Conflicts), moved)
+	r.TransactionsPerItem = Ratio(float64(r.Transactions), moved)
+	r.ConflictsPerItem = Ratio(float64(r.Conflicts), moved)
 	return r
 }
 

@@ -1,6 +1,4 @@
-// Package measure counts the calls of concurrent clients that put items into a queue and take them
-// out: how many there were, how long they took, and how their rate went over time.
-package measure
+package load
 
 import (
 	"sync"
@@ -45,8 +43,8 @@ type Latency struct {
 	Max  float64 `json:"max"`
 }
 
-// New returns a Meter whose phase begins now. tell is told now and then how things are.
-func New(phase string, tell func(Progress)) *Meter {
+// NewMeter returns a Meter whose phase begins now. tell is told now and then how things are.
+func NewMeter(phase string, tell func(Progress)) *Meter {
 	return &Meter{Put: newTimings(), Take: newTimings(), phase: phase, tell: tell, began: time.Now()}
 }
 
