@@ -70,31 +70,31 @@ type FindingKind string
 // The kinds of findings. Those of staging are about the keys in docs/reference/format.md,
 // section 7.
 const (
-	FindingFormat    FindingKind = FindingKind(check.FindingFormat)    // the store's format is missing or does not decode
-	FindingCatalogue FindingKind = FindingKind(check.FindingCatalogue) // an entry of the catalogue does not decode
-	FindingNewer     FindingKind = FindingKind(check.FindingNewer)     // a queue of a newer format, or of an unknown kind
-	FindingDeleting  FindingKind = FindingKind(check.FindingDeleting)  // note: a queue whose deletion has begun, and not ended
-	FindingNoEntry   FindingKind = FindingKind(check.FindingNoEntry)   // something of a queue that is not in the catalogue
-	FindingSystemKey FindingKind = FindingKind(check.FindingSystemKey) // keys beside the queues that conq does not know
-	FindingOutside   FindingKind = FindingKind(check.FindingOutside)   // note: keys of other programs
-	FindingForeign   FindingKind = FindingKind(check.FindingForeign)   // note: a queue that only the recipes have used
+	FindingFormat    FindingKind = "format"          // the store's format is missing or does not decode
+	FindingCatalogue FindingKind = "catalogue entry" // an entry of the catalogue does not decode
+	FindingNewer     FindingKind = "newer queue"     // a queue of a newer format, or of an unknown kind
+	FindingDeleting  FindingKind = "deleting"        // note: a queue whose deletion has begun, and not ended
+	FindingNoEntry   FindingKind = "no entry"        // something of a queue that is not in the catalogue
+	FindingSystemKey FindingKind = "unknown key"     // keys beside the queues that conq does not know
+	FindingOutside   FindingKind = "other keys"      // note: keys of other programs
+	FindingForeign   FindingKind = "foreign queue"   // note: a queue that only the recipes have used
 
-	FindingItemKey   FindingKind = FindingKind(check.FindingItemKey)   // a key in a queue that is not an item's
-	FindingItemValue FindingKind = FindingKind(check.FindingItemValue) // an item that CheckOptions.Decode refuses
-	FindingPieces    FindingKind = FindingKind(check.FindingPieces)    // an item whose pieces are missing or of a wrong size
-	FindingOrphans   FindingKind = FindingKind(check.FindingOrphans)   // pieces of no item
-	FindingPieceKey  FindingKind = FindingKind(check.FindingPieceKey)  // a key among the pieces that is not a piece's
+	FindingItemKey   FindingKind = "item key"   // a key in a queue that is not an item's
+	FindingItemValue FindingKind = "item value" // an item that CheckOptions.Decode refuses
+	FindingPieces    FindingKind = "pieces"     // an item whose pieces are missing or of a wrong size
+	FindingOrphans   FindingKind = "orphans"    // pieces of no item
+	FindingPieceKey  FindingKind = "piece key"  // a key among the pieces that is not a piece's
 
-	FindingJob FindingKind = FindingKind(check.FindingJob) // something of a work queue that none of its verbs leaves
+	FindingJob FindingKind = "job" // something of a work queue that none of its verbs leaves
 
-	FindingStagingKey    FindingKind = FindingKind(check.FindingStagingKey)    // a key or value that does not decode
-	FindingServedRequest FindingKind = FindingKind(check.FindingServedRequest) // a request that has its result already
-	FindingIncomplete    FindingKind = FindingKind(check.FindingIncomplete)    // a result whose items are not numbered from 0
-	FindingTwice         FindingKind = FindingKind(check.FindingTwice)         // a staged item that is somewhere else, too
-	FindingStagedItemKey FindingKind = FindingKind(check.FindingStagedItemKey) // a staged item of another queue, or none
-	FindingPlace         FindingKind = FindingKind(check.FindingPlace)         // a place of no result
-	FindingNoPlace       FindingKind = FindingKind(check.FindingNoPlace)       // a result without its place
-	FindingOutcome       FindingKind = FindingKind(check.FindingOutcome)       // an outcome key or value that does not decode
+	FindingStagingKey    FindingKind = "staging key"          // a key or value that does not decode
+	FindingServedRequest FindingKind = "served request"       // a request that has its result already
+	FindingIncomplete    FindingKind = "incomplete result"    // a result whose items are not numbered from 0
+	FindingTwice         FindingKind = "item twice"           // a staged item that is somewhere else, too
+	FindingStagedItemKey FindingKind = "staged key"           // a staged item of another queue, or none
+	FindingPlace         FindingKind = "place without result" // a place of no result
+	FindingNoPlace       FindingKind = "result without place" // a result without its place
+	FindingOutcome       FindingKind = "outcome"              // an outcome key or value that does not decode
 )
 
 // CheckReport is what Check has read and found.

@@ -118,7 +118,7 @@ func (q *WorkQueue[T]) Put(ctx context.Context, value T, job ...work.Job) (work.
 		return 0, err
 	}
 	if duplicates > 0 {
-		return ids[0], &work.DuplicateError{ID: int64(ids[0])}
+		return ids[0], &work.DuplicateError{ID: ids[0]}
 	}
 	return ids[0], nil
 }

@@ -10,18 +10,46 @@ import (
 )
 
 // Tokens are those of a file, as last read. docs/security.md describes it.
-type Tokens = access.Tokens
+// They are safe for concurrent use.
+type Tokens struct{ file *access.Tokens }
 
 // LoadTokens reads a file of tokens.
-func LoadTokens(path string) (*Tokens, error) { return access.LoadTokens(path) }
+func LoadTokens(path string) (*Tokens, error) {
+	file, err := access.LoadTokens(path)
+	if err != nil {
+		return nil, err
+	}
+	return &Tokens{file}, nil
+}
 
-// Certificate is one of files, as last read.
-type Certificate = access.Certificate
+// Reload reads the file again. After an error the tokens are those from before.
+func (t *Tokens) Reload() error { return t.file.Reload() }
+
+// of returns the tokens as package access has them; of nil, nil.
+func (t *Tokens) of() *access.Tokens {
+	if t == nil {
+		return nil
+	}
+	return t.file
+}
+
+// Certificate is one of files, as last read. It is safe for concurrent use.
+type Certificate struct{ files *access.Certificate }
 
 // LoadCertificate reads a certificate with its chain, and its key, in PEM.
 func LoadCertificate(certFile, keyFile string) (*Certificate, error) {
-	return access.LoadCertificate(certFile, keyFile)
+	files, err := access.LoadCertificate(certFile, keyFile)
+	if err != nil {
+		return nil, err
+	}
+	return &Certificate{files}, nil
 }
+
+// Reload reads the files again. After an error the certificate is that from before.
+func (c *Certificate) Reload() error { return c.files.Reload() }
+
+// Config returns a configuration of a server by which each new connection gets the certificate as last read.
+func (c *Certificate) Config() *tls.Config { return c.files.Config() }
 
 // NewToken makes a token, and adds it to a file of tokens if path is not empty. A scope is produce, consume, admin or watch, and a
 // pattern of queue names behind a colon, in which a * is any text: produce:orders.*. The secret is what the token's holder sends,

@@ -22,7 +22,7 @@ func (s *Server) registerWatching(mux *http.ServeMux) {
 // guard returns what says who may come in.
 func (s *Server) guard() *access.Guard {
 	return access.NewGuard(access.Options{
-		Tokens: s.options.Tokens, Identify: s.options.Identify, Hosts: s.options.Hosts, Public: append([]string{"/healthz", "/readyz"}, dashboard.Public()...),
+		Tokens: s.options.Tokens.of(), Identify: s.options.Identify, Hosts: s.options.Hosts, Public: append([]string{"/healthz", "/readyz"}, dashboard.Public()...),
 		Login:   dashboard.SignInPath,
 		Refused: func(r *http.Request, status int) { s.metrics.Refused(s.options.Logger, r, status) },
 	})

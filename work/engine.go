@@ -274,12 +274,10 @@ func (e *engine) runPuts(calls []*batch.Call[[]jobs.New, []put]) {
 // putIn puts a job in a transaction. Only a duplicate is not an error.
 func (e *engine) putIn(q *jobs.Queue, tx kv.Tx, places *jobs.Places, now int64, n *jobs.New) (put, error) {
 	j, err := q.Put(tx, places, now, n)
-	switch {
-	case errors.Is(err, ErrDuplicate):
-		var d *DuplicateError
-		errors.As(err, &d)
-		return put{ID(d.ID), err}, nil
-	case err != nil:
+	if d, ok := errors.AsType[*DuplicateError](told(err)); ok {
+		return put{d.ID, d}, nil
+	}
+	if err != nil {
 		return put{}, err
 	}
 	e.announce(tx) // also of one for later: another handle may know of nothing before it
@@ -301,7 +299,7 @@ func (e *engine) verbsIn(tx kv.Tx, q *jobs.Queue, ids []int64, verbs []verb, att
 			break
 		}
 		noSync = noSync && v.noSync
-		err := v.do(q, tx, now)
+		err := told(v.do(q, tx, now))
 		if err != nil && !harmless(err) {
 			return nil, err
 		}

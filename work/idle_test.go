@@ -80,7 +80,7 @@ func TestKeepRemembers(t *testing.T) {
 			synctest.Wait()
 			noError(t, db.ReadTransact(ctx, func(r kv.Reader) error { // which has nothing done that is due
 				counts, err := jobs.NewQueue("jobs", db.Limits(), jobs.Config{}).Counts(r)
-				s.Ready, s.Scheduled = counts[Ready], counts[Scheduled]
+				s.Ready, s.Scheduled = counts[jobs.Ready], counts[jobs.Scheduled]
 				return err
 			}))
 			return s

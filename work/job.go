@@ -37,24 +37,48 @@ var (
 	ErrTimeout = errors.New("timed out")
 )
 
-// DuplicateError is an ErrDuplicate with the id of the job that exists.
-type DuplicateError = jobs.Duplicate
+// DuplicateError is an ErrDuplicate with the job that exists.
+type DuplicateError struct {
+	ID     ID
+	Unique string
+}
+
+func (d *DuplicateError) Error() string {
+	return fmt.Sprintf("%v: job %d has %q", ErrDuplicate, d.ID, d.Unique)
+}
+
+// Is makes it an ErrDuplicate.
+func (d *DuplicateError) Is(target error) bool { return target == ErrDuplicate }
+
+// told returns an error of the recipe as this package has it.
+func told(err error) error {
+	if d, ok := errors.AsType[*jobs.Duplicate](err); ok {
+		return &DuplicateError{ID(d.ID), d.Unique}
+	}
+	return err
+}
 
 // State is the state of a job.
-type State = jobs.State
+type State int
 
 // The states of a job.
 const (
-	Ready     = jobs.Ready
-	Scheduled = jobs.Scheduled
-	Leased    = jobs.Leased
-	Blocked   = jobs.Blocked
-	Dead      = jobs.Dead
-	Done      = jobs.Done
+	Ready     State = State(jobs.Ready)     // to be reserved
+	Scheduled State = State(jobs.Scheduled) // ready at its time
+	Leased    State = State(jobs.Leased)    // held by a worker until its deadline
+	Blocked   State = State(jobs.Blocked)   // until a slot of its key is free
+	Dead      State = State(jobs.Dead)      // given up; kept to be looked at
+	Done      State = State(jobs.Done)      // acknowledged, and kept for a while
 )
 
+// String returns the state's name, in lower case.
+func (s State) String() string { return jobs.State(s).String() }
+
 // ParseState returns the state with that name: ready, scheduled, leased, blocked, dead or done. For others the error is kv.ErrInvalid.
-func ParseState(name string) (State, error) { return jobs.ParseState(name) }
+func ParseState(name string) (State, error) {
+	s, err := jobs.ParseState(name)
+	return State(s), err
+}
 
 // ID identifies a job. It is unique in the store, never changes, and is never used again.
 type ID int64
@@ -236,7 +260,7 @@ type Filter struct {
 }
 
 func (f Filter) jobs() jobs.Filter {
-	in := jobs.Filter{State: f.State, Key: f.Key, Contains: f.Contains, MinAttempts: int64(f.MinAttempts), Holder: f.Holder, Reverse: f.Reverse}
+	in := jobs.Filter{State: jobs.State(f.State), Key: f.Key, Contains: f.Contains, MinAttempts: int64(f.MinAttempts), Holder: f.Holder, Reverse: f.Reverse}
 	if !f.Before.IsZero() {
 		in.Before = max(micros(f.Before), 1) // 0 is any
 	}

@@ -37,7 +37,7 @@ func TestTicksWhileBusy(t *testing.T) {
 			n := 0
 			noError(t, db.ReadTransact(ctx, func(r kv.Reader) error { // which has nothing done that is due
 				counts, err := q.recipe.Counts(r)
-				n = int(counts[Ready] + counts[Leased])
+				n = int(counts[jobs.Ready] + counts[jobs.Leased])
 				return err
 			}))
 			if n < 12 || n > 13 {
@@ -322,7 +322,7 @@ func TestKeep(t *testing.T) {
 				}
 				for _, name := range names {
 					counts, err := jobs.NewQueue(name, limits, jobs.Config{}).Counts(r)
-					if err != nil || counts[Ready] != 1 {
+					if err != nil || counts[jobs.Ready] != 1 {
 						t.Errorf("%s has %v (%v)", name, counts, err)
 					}
 				}

@@ -46,13 +46,13 @@ var (
 	remove     = change{do: (*jobs.Queue).Delete}
 	endLease   = change{do: (*jobs.Queue).EndLease}
 	removeFree = change{do: (*jobs.Queue).DeleteFree}
-	cancel     = change{do: (*jobs.Queue).Cancel, done: func(j *jobs.Job) bool { return j.State == Dead || j.State == Done || j.Cancelled }}
+	cancel     = change{do: (*jobs.Queue).Cancel, done: func(j *jobs.Job) bool { return j.State == jobs.Dead || j.State == jobs.Done || j.Cancelled }}
 )
 
 func bury(reason string) change {
 	return change{
 		do:   func(q *jobs.Queue, tx kv.Tx, id, now int64) error { return q.BuryAny(tx, id, now, reason) },
-		done: func(j *jobs.Job) bool { return j.State == Dead },
+		done: func(j *jobs.Job) bool { return j.State == jobs.Dead },
 	}
 }
 
@@ -190,7 +190,7 @@ func changeOne(q *jobs.Queue, tx kv.Tx, id int64, f jobs.Filter, began, now int6
 	if q.PassOver(id, err) {
 		return false, nil
 	}
-	if err != nil || !matches || j.Created > began || j.State == Dead && j.Time > began || c.done != nil && c.done(j) {
+	if err != nil || !matches || j.Created > began || j.State == jobs.Dead && j.Time > began || c.done != nil && c.done(j) {
 		return false, err
 	}
 	err = c.do(q, tx, id, now)
@@ -211,7 +211,7 @@ func (q *Queue[T]) kickFirst(ctx context.Context, n int) (kicked int, err error)
 			want := min(n-kicked, pageSize)
 			got := 0
 			err := q.verb(ctx, verb{announce: true, do: func(q *jobs.Queue, tx kv.Tx, now int64) (err error) {
-				got, err = q.KickFirst(tx, state, now, want)
+				got, err = q.KickFirst(tx, jobs.State(state), now, want)
 				return err
 			}})
 			if err != nil {

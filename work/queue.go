@@ -203,11 +203,11 @@ func (q *Queue[T]) Result(ctx context.Context, id ID) (result []byte, err error)
 
 func (q *Queue[T]) info(at *jobs.Queue, r kv.Reader, j *jobs.Job) (*Info[T], error) {
 	info := &Info[T]{
-		ID: ID(j.ID), State: j.State, Priority: j.Priority, Attempts: int(j.Attempts), MaxAttempts: int(at.Attempts(j)),
+		ID: ID(j.ID), State: State(j.State), Priority: j.Priority, Attempts: int(j.Attempts), MaxAttempts: int(at.Attempts(j)),
 		Created: timeOf(j.Created), Key: j.Key, Unique: j.Unique, Holder: j.Holder, Cancelled: j.Cancelled,
 		Meta: j.Meta, Failures: failures(j), Lease: time.Duration(j.Lease) * time.Microsecond, Timeout: span(at.Timeout(j)), History: historyOf(j.History),
 	}
-	if j.State != Ready && j.State != Blocked {
+	if j.State != jobs.Ready && j.State != jobs.Blocked {
 		info.Time = timeOf(j.Time)
 	}
 	var err error
@@ -343,7 +343,7 @@ func (q *Queue[T]) Stats(ctx context.Context) (s Stats, err error) {
 		if err != nil {
 			return err
 		}
-		s = Stats{n[Ready], n[Scheduled], n[Leased], n[Blocked], n[Dead], n[Done], false}
+		s = Stats{n[jobs.Ready], n[jobs.Scheduled], n[jobs.Leased], n[jobs.Blocked], n[jobs.Dead], n[jobs.Done], false}
 		at, err := q.recipe.At(r)
 		if err == nil {
 			s.Paused = at.Paused()

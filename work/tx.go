@@ -44,6 +44,7 @@ func (t Tx[T]) RunPeriodic(name string) (ID, error) {
 		return 0, q.wrap(err)
 	}
 	id, err := at.RunNow(t.tx, name, micros(q.now()))
+	err = told(err)
 	if err != nil {
 		return 0, q.wrap(err)
 	}
