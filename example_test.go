@@ -574,3 +574,66 @@ func ExampleLoad() {
 	// conq: dump is broken: at byte 40: it is cut off here
 	// 0 items loaded
 }
+
+// A page at a time; nothing is taken.
+func ExampleQueue_Page() {
+	_, q := letters("a", "b", "c")
+	for after := []byte(nil); ; {
+		page, next, err := q.Page(ctx, after, 2)
+		check(err)
+		fmt.Println(page)
+		if after = next; next == nil {
+			break
+		}
+	}
+	// Output:
+	// [a b]
+	// [c]
+}
+
+// A consumer that takes only within its own transactions has the items of dead ones put back, now and then.
+func ExampleQueue_Reclaim() {
+	db, q := letters("a")
+	check(q.Reclaim(ctx))
+	check(db.Transact(ctx, func(tx kv.Tx) error {
+		v, err := q.In(tx).Dequeue()
+		fmt.Println(v)
+		return err
+	}))
+	// Output: a
+}
+
+// What was put in is known for certain, also where a cluster does not say whether a commit took place.
+func ExampleTransact() {
+	db, from := letters("a", "b", "c")
+	to, err := conq.OpenQueue(ctx, db, "archive", conq.String())
+	check(err)
+	fmt.Println(conq.Transact(ctx, from, func(tx kv.Tx) (int, error) {
+		all, err := from.In(tx).DequeueN(2)
+		if err != nil {
+			return 0, err
+		}
+		return len(all), to.In(tx).EnqueueAll(all)
+	}))
+	// Output: 2 <nil>
+}
+
+func ExampleDeleteQueue() {
+	db, _ := letters("a")
+	fmt.Println(conq.DeleteQueue(ctx, db, "letters"))
+	fmt.Println(errors.Is(conq.DeleteQueue(ctx, db, "letters"), conq.ErrNoQueue))
+	// Output:
+	// <nil>
+	// true
+}
+
+func ExampleCheck() {
+	db, _ := letters("a", "b")
+	report, err := conq.Check(ctx, db, conq.CheckOptions{
+		Repair: true,
+		Found:  func(f conq.Finding) { fmt.Println(f) },
+	})
+	check(err)
+	fmt.Println(report.Sound(), report.Queues, report.Items)
+	// Output: true 1 2
+}

@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
 	"net"
@@ -86,4 +87,65 @@ func ExampleOpenWork() {
 	// Output:
 	// hello customer-7
 	// <nil>
+}
+
+// A function that does not care whether the queue is of a store or of a server.
+func Example_either() {
+	hand := func(q queue.FIFO[string]) {
+		check(q.Enqueue(ctx, "hello"))
+		fmt.Println(q.Dequeue(ctx))
+	}
+	c, done := connect()
+	defer done()
+	remote, err := client.OpenQueue(ctx, c, "emails", queue.String())
+	check(err)
+	hand(remote)
+
+	db, err := conq.Open(ctx, "memory:")
+	check(err)
+	defer db.Close()
+	local, err := conq.OpenQueue(ctx, db, "emails", conq.String())
+	check(err)
+	hand(local)
+	// Output:
+	// hello <nil>
+	// hello <nil>
+}
+
+func ExampleClient_Move() {
+	c, done := connect()
+	defer done()
+	failed, err := client.OpenQueue(ctx, c, "failed", queue.String())
+	check(err)
+	check(failed.EnqueueAll(ctx, []string{"a", "b"}))
+	fmt.Println(c.Move(ctx, "failed", "emails", 100))
+	// Output: 2 <nil>
+}
+
+func ExamplePriorityQueue_PopN() {
+	c, done := connect()
+	defer done()
+	p, err := client.OpenPriorityQueue(ctx, c, "chores", queue.String())
+	check(err)
+	check(p.Push(ctx, "sweep", 7))
+	check(p.Push(ctx, "put out fire", -1))
+	fmt.Println(p.PopN(ctx, queue.Max, 10))
+	// Output: [{sweep 7} {put out fire -1}] <nil>
+}
+
+func ExampleWorkQueue_Reserve() {
+	c, done := connect()
+	defer done()
+	q, err := client.OpenWork(ctx, c, "emails", queue.String())
+	check(err)
+	_, err = q.Put(ctx, "hello")
+	check(err)
+	job, err := q.Reserve(ctx) // ReserveWait waits for one
+	check(err)
+	fmt.Println(job.Value, job.Ack(ctx))
+	_, err = q.Reserve(ctx)
+	fmt.Println(errors.Is(err, queue.ErrEmpty))
+	// Output:
+	// hello <nil>
+	// true
 }

@@ -208,3 +208,88 @@ func ExampleNewUnion() {
 	// emails newsletter
 	// <nil>
 }
+
+func ExampleLease_Ack() {
+	ctx := context.Background()
+	q, _, end := emails()
+	defer end()
+	must(q.Put(ctx, "hello"))
+	job := must(q.Reserve(ctx))
+	fmt.Println("send", job.Value)
+	fmt.Println(job.Ack(ctx)) // it is done, and does not come back
+	// Output:
+	// send hello
+	// <nil>
+}
+
+// Settings are stored with the queue, and hold for all programs at once.
+func ExampleQueue_Configure() {
+	ctx := context.Background()
+	q, _, end := emails()
+	defer end()
+	check(q.Configure(ctx, work.Settings{MaxAttempts: 5, Concurrency: 10, Rate: work.Rate{N: 100, Per: time.Second}}))
+	s, version, err := q.Settings(ctx)
+	fmt.Println(s.MaxAttempts, s.Concurrency, s.Rate, version > 0, err)
+	// Output: 5 10 100/1s true <nil>
+}
+
+func ExampleQueue_Stats() {
+	ctx := context.Background()
+	q, _, end := emails()
+	defer end()
+	must(q.Put(ctx, "now"))
+	must(q.Put(ctx, "later", work.Job{Delay: time.Hour}))
+	stats := must(q.Stats(ctx))
+	fmt.Println(stats.Ready, stats.Scheduled, must(q.Len(ctx)))
+	// Output: 1 1 2
+}
+
+func ExampleQueue_EndLeases() {
+	ctx := context.Background()
+	q, _, end := emails()
+	defer end()
+	must(q.Put(ctx, "hello"))
+	must(q.Reserve(ctx, work.ReserveOptions{Holder: "host-7"}))
+	fmt.Println(q.EndLeases(ctx, work.Filter{Holder: "host-7"}, nil)) // that machine will not come back
+	fmt.Println(must(q.Reserve(ctx)).Attempt)
+	// Output:
+	// 1 <nil>
+	// 2
+}
+
+func ExampleQueue_RemovePeriodic() {
+	ctx := context.Background()
+	q, _, end := emails()
+	defer end()
+	check(q.Every(ctx, "report", "@daily", "report"))
+	fmt.Println(q.RemovePeriodic(ctx, "report"))
+	fmt.Println(errors.Is(q.RemovePeriodic(ctx, "report"), work.ErrNotFound))
+	// Output:
+	// <nil>
+	// true
+}
+
+// Two queues with one pool of workers: the lowest priority of both comes first.
+func ExampleUnion_Reserve() {
+	ctx := context.Background()
+	q, db, end := emails()
+	defer end()
+	letters := must(work.Open(ctx, db, "letters", queue.String()))
+	defer letters.Close()
+	must(q.Put(ctx, "an email", work.Job{Priority: 5}))
+	must(letters.Put(ctx, "a letter", work.Job{Priority: 1}))
+	both := must(work.NewUnion(q, letters))
+	for range 2 {
+		job := must(both.Reserve(ctx))
+		fmt.Println(job.Queue(), job.Value, job.Ack(ctx))
+	}
+	// Output:
+	// letters a letter <nil>
+	// emails an email <nil>
+}
+
+func check(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
