@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/conq-go/conq/kv"
-	"github.com/conq-go/conq/kv/embedded/internal/conflict"
 )
 
 // waitForMemTable waits until Pebble will take a long batch at once, and returns a function for when it
@@ -63,7 +62,7 @@ func (t *tx) renew(reads []kv.Range) error {
 	if t.version == 0 || len(t.watched) > 0 {
 		return nil
 	}
-	if conflict.Found(db.recent.Since(compared), reads) {
+	if anyWrote(db.recent.Since(compared), reads) {
 		return kv.ErrConflict
 	}
 	db.txns.Remove(&t.place)

@@ -9,7 +9,6 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/embedded/internal/cache"
-	"github.com/conq-go/conq/kv/embedded/internal/conflict"
 	"github.com/conq-go/conq/kv/embedded/internal/guardfs"
 	"github.com/conq-go/conq/kv/internal/overlay"
 	"github.com/conq-go/conq/kv/internal/retry"
@@ -29,8 +28,8 @@ const longValue = 256
 
 // written returns what others conflict with. It keeps no long values: for as long as a transaction is open, that would be all
 // that others write.
-func (e *effects) written() conflict.Writes {
-	w := conflict.Writes{Keys: make([][]byte, len(e.changes)), Ranges: e.ranges}
+func (e *effects) written() writes {
+	w := writes{Keys: make([][]byte, len(e.changes)), Ranges: e.ranges}
 	for i, c := range e.changes {
 		if w.Keys[i] = c.Key; len(c.Value) >= longValue {
 			w.Keys[i] = bytes.Clone(c.Key)
@@ -45,7 +44,7 @@ func (t *tx) effects() effects {
 	e := effects{changes: t.Writer.All(), cleared: t.Writer.Cleared()}
 	e.ranges = e.cleared
 	if len(t.Conflicts) > 0 {
-		e.ranges = conflict.Normalize(slices.Concat(e.cleared, t.Conflicts))
+		e.ranges = normalized(slices.Concat(e.cleared, t.Conflicts))
 	}
 	e.batch = t.db.pebble.NewBatchWithSize(batchOverhead*(1+t.Writer.Ops()) + t.Writer.Bytes())
 	for _, r := range e.cleared {
@@ -141,7 +140,7 @@ func (t *tx) acknowledgeRead() error {
 	err, version := t.ended, t.version
 	t.mu.Unlock()
 	if t.noSync {
-		version = t.db.seen(conflict.Normalize(t.reads), version)
+		version = t.db.seen(normalized(t.reads), version)
 	}
 	if err == nil && t.db.wal.Commit(version) != nil {
 		err = t.db.failure()
@@ -169,7 +168,7 @@ const manyCommits = 64
 
 // applyInTurn is apply, for which long batches wait.
 func (t *tx) applyInTurn() (uint64, error) {
-	reads := conflict.Normalize(t.reads)
+	reads := normalized(t.reads)
 	if bytes := t.Writer.Bytes(); bytes > backlogPart {
 		done, err := t.waitForMemTable(bytes, reads)
 		if err != nil {
@@ -210,7 +209,7 @@ func (t *tx) compare(reads []kv.Range) (compared uint64, err error) {
 	for len(reads) > 0 && db.version > compared+manyCommits && t.place.Taken() {
 		since, latest := db.recent.Since(compared), db.version
 		db.mu.Unlock()
-		if conflict.Found(since, reads) {
+		if anyWrote(since, reads) {
 			return 0, kv.ErrConflict
 		}
 		compared = latest
@@ -226,7 +225,7 @@ func (t *tx) applyLocked(e *effects, reads []kv.Range, compared uint64) error {
 	if err := t.committable(now); err != nil {
 		return err
 	}
-	if len(reads) > 0 && conflict.Found(db.recent.Since(compared), reads) {
+	if len(reads) > 0 && anyWrote(db.recent.Since(compared), reads) {
 		return kv.ErrConflict
 	}
 	if err := db.sum(e); err != nil {
@@ -244,7 +243,7 @@ func (t *tx) applyLocked(e *effects, reads []kv.Range, compared uint64) error {
 	t.leave()
 	db.expire(now)
 	oldest, first := db.version, db.txns.First()
-	var written conflict.Writes
+	var written writes
 	if first != nil || db.o.Durability == Always {
 		written = e.written()
 	}
@@ -253,7 +252,7 @@ func (t *tx) applyLocked(e *effects, reads []kv.Range, compared uint64) error {
 		db.recent.Add(db.version, written)
 		db.recent.Trim(oldest)
 	} else {
-		db.recent = conflict.Log{} // what needed it has just expired: a part would be missing
+		db.recent = recentWrites{} // what needed it has just expired: a part would be missing
 	}
 	t.awaits = db.version
 	if db.o.Durability == Always {
@@ -340,10 +339,10 @@ func (db *DB) expire(now time.Time) {
 }
 
 // behind tells whether the transaction has no use for the conflict log: what it reads can't be kept in
-// memory any more (see conflict.MaxCommits), and it does not commit. Else a reader that is open for long beside
+// memory any more (see maxRecent), and it does not commit. Else a reader that is open for long beside
 // one fast writer has the conflict log take hundreds of megabytes.
 func (db *DB) behind(t *txn) bool {
-	return t.readOnly && t.snap != nil && db.version-t.version >= conflict.MaxCommits
+	return t.readOnly && t.snap != nil && db.version-t.version >= maxRecent
 }
 
 // acknowledge returns when the commit is as durable as was asked: the operating system has it, and what is needed is on disk.

@@ -10,7 +10,6 @@ import (
 
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
-	"github.com/conq-go/conq/kv/embedded/internal/conflict"
 )
 
 // When the transaction expires that was open for too long, what others wrote since is not
@@ -98,7 +97,7 @@ func TestManyCommitsSince(t *testing.T) {
 // TestLearnLate checks that what a reader finds in Pebble is in the cache afterwards, unless so many have
 // committed since it began that to look at all of them takes too long.
 func TestLearnLate(t *testing.T) {
-	for _, commits := range []int{1, conflict.MaxCommits - 1, conflict.MaxCommits} {
+	for _, commits := range []int{1, maxRecent - 1, maxRecent} {
 		db := mustOpen(t, fmt.Sprint(commits), Options{FS: memFS(), Durability: Memory})
 		mustTransact(t, db, func(tx kv.Tx) { tx.Set([]byte("q1"), nil) })
 		forget(db)
@@ -110,7 +109,7 @@ func TestLearnLate(t *testing.T) {
 				mustTransact(t, db, func(tx kv.Tx) { tx.Set([]byte("b"), nil) })
 			}
 			_, ok, err := first(r, kv.PrefixRange([]byte("q")), false)
-			if _, known := db.cache.Get([]byte("q1"), db.version); !ok || known != (commits < conflict.MaxCommits) {
+			if _, known := db.cache.Get([]byte("q1"), db.version); !ok || known != (commits < maxRecent) {
 				t.Errorf("after %d commits: found: %v; in the cache afterwards: %v", commits, ok, known)
 			}
 			return err
@@ -142,14 +141,14 @@ func TestWindowBesideReader(t *testing.T) {
 	for i := range 10 {
 		set(i)
 	}
-	const commits = 4 * conflict.MaxCommits
+	const commits = 4 * maxRecent
 	err := db.ReadTransact(t.Context(), func(r kv.Reader) error {
 		read(r, 0)
 		for i := range commits {
 			set(10 + i)
 		}
-		if n := db.recent.Len(); n > conflict.MaxCommits {
-			t.Errorf("the conflict log keeps %d commits for a reader, want %d at most", n, conflict.MaxCommits)
+		if n := db.recent.Len(); n > maxRecent {
+			t.Errorf("the conflict log keeps %d commits for a reader, want %d at most", n, maxRecent)
 		}
 		read(r, 0)
 		return nil

@@ -16,7 +16,6 @@ import (
 	"github.com/conq-go/conq/internal/linked"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/embedded/internal/cache"
-	"github.com/conq-go/conq/kv/embedded/internal/conflict"
 	"github.com/conq-go/conq/kv/embedded/internal/guardfs"
 	"github.com/conq-go/conq/kv/embedded/internal/wal"
 	"github.com/conq-go/conq/kv/internal/retry"
@@ -55,7 +54,7 @@ type DB struct {
 	version  uint64            // of the last commit
 	txns     linked.List[txn]  // that are open, in the order of their versions
 	expired  map[*txn]struct{} // of those, those that the conflict log is not kept for, until they end
-	recent   conflict.Log      // what the latest commits wrote, as far as an open transaction needs it
+	recent   recentWrites      // what the latest commits wrote, as far as an open transaction needs it
 	watches  watches
 	counters counters
 	counted  bool // something was added to a counter since the last rest

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
-	"github.com/conq-go/conq/kv/embedded/internal/atomicfile"
+	"github.com/conq-go/conq/kv/embedded/internal/guardfs"
 	"github.com/conq-go/conq/kv/embedded/internal/wal"
 )
 
@@ -25,7 +25,7 @@ const (
 
 // leftovers are the files that an opening which was interrupted may have left
 // in a new directory.
-var leftovers = []string{lockFile, reserveFile, ownerFile, ownerFile + atomicfile.Temporary, formatFile + atomicfile.Temporary, wal.File, wal.File + atomicfile.Temporary}
+var leftovers = []string{lockFile, reserveFile, ownerFile, ownerFile + guardfs.Temporary, formatFile + guardfs.Temporary, wal.File, wal.File + guardfs.Temporary}
 
 // makeDir makes a directory, and has its name on disk, and those of all above it that are new.
 func makeDir(fs vfs.FS, dir string) error {
@@ -46,7 +46,7 @@ func makeDir(fs vfs.FS, dir string) error {
 	if err != nil {
 		return err
 	}
-	return atomicfile.SyncDir(fs, parent)
+	return guardfs.SyncDir(fs, parent)
 }
 
 // checkDir refuses a path that is there and is not a store of this format.
@@ -79,7 +79,7 @@ func checkDir(fs vfs.FS, dir string) error {
 }
 
 func checkFormat(fs vfs.FS, dir string) error {
-	text, err := atomicfile.Read(fs, fs.PathJoin(dir, formatFile))
+	text, err := guardfs.ReadWhole(fs, fs.PathJoin(dir, formatFile))
 	if err != nil {
 		return err
 	}
@@ -112,7 +112,7 @@ func lockDir(fs vfs.FS, dir string) (io.Closer, error) {
 		return nil, fmt.Errorf("its file %s can't be locked, as must be possible where a store is: %w", lockFile, err)
 	}
 	owner := "another process"
-	if text, err := atomicfile.Read(fs, fs.PathJoin(dir, ownerFile)); err == nil {
+	if text, err := guardfs.ReadWhole(fs, fs.PathJoin(dir, ownerFile)); err == nil {
 		owner = "the process with " + strings.TrimSpace(text)
 	}
 	return nil, fmt.Errorf("%w: %s has it open; close it there: one process at a time can, and others through it, if it is `conq serve`, "+
@@ -129,20 +129,20 @@ func isLocked(err error) bool {
 // all can be read: Pebble finds its log.
 func writeFormat(fs vfs.FS, dir string) error {
 	line := fmt.Sprintf(formatLine, formatKnown)
-	if text, err := atomicfile.Read(fs, fs.PathJoin(dir, formatFile)); err == nil && text == line {
+	if text, err := guardfs.ReadWhole(fs, fs.PathJoin(dir, formatFile)); err == nil && text == line {
 		return nil
 	}
 	if err := wal.Create(fs, dir); err != nil {
 		return err
 	}
-	return atomicfile.Write(fs, dir, formatFile, line)
+	return guardfs.WriteWhole(fs, dir, formatFile, line)
 }
 
 // noteOwner has the directory tell which process has the store open. It is for others to read: an error,
 // as on a full disk, must not keep the store from being opened.
 func noteOwner(fs vfs.FS, dir string) {
-	if atomicfile.Write(fs, dir, ownerFile, fmt.Sprintf("pid %d\n", os.Getpid())) != nil {
+	if guardfs.WriteWhole(fs, dir, ownerFile, fmt.Sprintf("pid %d\n", os.Getpid())) != nil {
 		_ = fs.Remove(fs.PathJoin(dir, ownerFile)) // it would name another process
-		_ = fs.Remove(fs.PathJoin(dir, ownerFile+atomicfile.Temporary))
+		_ = fs.Remove(fs.PathJoin(dir, ownerFile+guardfs.Temporary))
 	}
 }

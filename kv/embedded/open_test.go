@@ -21,7 +21,6 @@ import (
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/embedded/internal/wal"
-	"github.com/conq-go/conq/kv/internal/ends"
 )
 
 // A store that is new, below a symbolic link, is known by one name from the beginning.
@@ -225,7 +224,7 @@ func TestWatchForgotten(t *testing.T) {
 	by := 0
 	for i := range 3 {
 		var told <-chan error
-		err := db.Transact(ends.Counted{Context: ctx, By: &by}, func(tx kv.Tx) error { told = tx.Watch([]byte("k")); return nil })
+		err := db.Transact(testkit.CountedContext{Context: ctx, By: &by}, func(tx kv.Tx) error { told = tx.Watch([]byte("k")); return nil })
 		if err != nil || by != 1 {
 			t.Fatalf("%v; the context is waited for by %d", err, by)
 		}

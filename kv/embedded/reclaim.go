@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/conq-go/conq/kv"
-	"github.com/conq-go/conq/kv/embedded/internal/conflict"
 )
 
 // What was removed takes space until a compaction meets its tombstones, and Pebble knows of these
@@ -43,7 +42,7 @@ func (db *DB) forgetCommits() {
 	defer db.mu.Unlock()
 	db.expire(db.o.Now())
 	if db.txns.Len() == 0 {
-		db.recent = conflict.Log{}
+		db.recent = recentWrites{}
 	}
 }
 

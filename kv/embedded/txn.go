@@ -12,7 +12,6 @@ import (
 	"github.com/conq-go/conq/internal/linked"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/embedded/internal/cache"
-	"github.com/conq-go/conq/kv/embedded/internal/conflict"
 	"github.com/conq-go/conq/kv/internal/overlay"
 	"github.com/conq-go/conq/kv/internal/retry"
 )
@@ -126,8 +125,8 @@ func (t *txn) moveOn() error {
 	case t.version == db.version:
 		return nil
 	}
-	t.observed = conflict.Normalize(t.observed)
-	if conflict.Found(db.recent.Since(t.version), t.observed) {
+	t.observed = normalized(t.observed)
+	if anyWrote(db.recent.Since(t.version), t.observed) {
 		t.ended = kv.ErrConflict // also for a function that does not look at the error
 		return t.ended
 	}
@@ -308,7 +307,7 @@ func (t *txn) leave() {
 	t.db.txns.Remove(&t.place)
 	delete(t.db.expired, t)
 	if t.db.txns.Len() == 0 {
-		t.db.recent = conflict.Log{} // nobody needs it
+		t.db.recent = recentWrites{} // nobody needs it
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/conq-go/conq/kv/embedded/internal/conflict"
 	"github.com/conq-go/conq/kv/internal/overlay"
 )
 
@@ -19,7 +18,7 @@ type unsynced struct {
 type unsyncedCommit struct {
 	version uint64
 	needs   uint64 // up to which version commits have to be on disk for who has seen it
-	writes  conflict.Writes
+	writes  writes
 }
 
 // mostUnsynced bounds what is compared with a lock held.

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/conq-go/conq/kv"
-	"github.com/conq-go/conq/kv/embedded/internal/conflict"
 )
 
 // watch waits for a change of one key. Whoever takes it out of the table ends
@@ -60,7 +59,7 @@ func (ws watches) fire(e *effects) {
 	if len(e.cleared) == 0 {
 		return
 	}
-	cleared := conflict.Writes{Ranges: e.cleared}
+	cleared := writes{Ranges: e.cleared}
 	for key := range ws {
 		if cleared.In(kv.KeyRange([]byte(key))) {
 			ws.fireKey(key)
@@ -87,7 +86,7 @@ func (ws watches) fireAll(why func(*watch) error) {
 
 // watch starts w for a transaction that read at version and commits now: ends
 // it at once if the key has been written since. The lock is held.
-func (db *DB) watch(ctx context.Context, w *watch, since []conflict.Writes) {
+func (db *DB) watch(ctx context.Context, w *watch, since []writes) {
 	key := kv.KeyRange([]byte(w.key))
 	for i := range since {
 		if since[i].In(key) {

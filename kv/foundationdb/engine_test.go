@@ -16,7 +16,6 @@ import (
 	"github.com/conq-go/conq/internal/kvext"
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
-	"github.com/conq-go/conq/kv/internal/ends"
 	"github.com/conq-go/conq/kv/memory"
 )
 
@@ -97,7 +96,7 @@ func get(t *testing.T, db *DB, key string) string {
 func TestNothingIsKept(t *testing.T) {
 	inStore(t, Options{}, func(t *testing.T, db *DB, c *fake) {
 		by := 0
-		db.life = ends.Counted{Context: db.life, By: &by}
+		db.life = testkit.CountedContext{Context: db.life, By: &by}
 		for range 3 {
 			fill(t, db, 1)
 			get(t, db, "k00")

@@ -7,7 +7,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
-	"github.com/conq-go/conq/kv/embedded/internal/atomicfile"
+	"github.com/conq-go/conq/kv/embedded/internal/guardfs"
 )
 
 // checkpoint is what must be in a store's directory: the first segment that has what may be in no
@@ -52,11 +52,11 @@ func checked(line string) string {
 }
 
 func (c checkpoint) write(fs vfs.FS, dir string) error {
-	return atomicfile.Write(fs, dir, File, c.text())
+	return guardfs.WriteWhole(fs, dir, File, c.text())
 }
 
 func readCheckpoint(fs vfs.FS, dir string) (c checkpoint, err error) {
-	text, err := atomicfile.Read(fs, fs.PathJoin(dir, File))
+	text, err := guardfs.ReadWhole(fs, fs.PathJoin(dir, File))
 	if err != nil {
 		return c, fmt.Errorf("without its file %s, what is missing can't be told: %w", File, err)
 	}
@@ -91,7 +91,7 @@ func Create(fs vfs.FS, dir string) error {
 
 // former returns the checkpoint of a store of format 3, if it is one.
 func former(fs vfs.FS, dir string) (c checkpoint, ok bool, err error) {
-	text, err := atomicfile.Read(fs, fs.PathJoin(dir, File))
+	text, err := guardfs.ReadWhole(fs, fs.PathJoin(dir, File))
 	if err != nil {
 		return c, false, nil
 	}

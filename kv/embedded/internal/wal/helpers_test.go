@@ -9,7 +9,6 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/conq-go/conq/internal/testkit"
-	"github.com/conq-go/conq/kv/embedded/internal/atomicfile"
 	"github.com/conq-go/conq/kv/embedded/internal/guardfs"
 )
 
@@ -20,7 +19,7 @@ func newDir(t *testing.T) *vfs.MemFS {
 	t.Helper()
 	fs := vfs.NewCrashableMem()
 	testkit.NoError(t, fs.MkdirAll(dir, 0o755))
-	testkit.NoError(t, atomicfile.SyncDir(fs, "."))
+	testkit.NoError(t, guardfs.SyncDir(fs, "."))
 	testkit.NoError(t, Create(fs, dir))
 	return fs
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/atomicfs"
 	"github.com/conq-go/conq/internal/testkit"
-	"github.com/conq-go/conq/kv/embedded/internal/atomicfile"
+	"github.com/conq-go/conq/kv/embedded/internal/guardfs"
 )
 
 const manifest = "MANIFEST-000007"
@@ -23,7 +23,7 @@ func withManifest(t *testing.T, sizes ...int) (fs *vfs.MemFS, data []byte) {
 	testkit.NoError(t, err)
 	testkit.NoError(t, marker.Move(manifest))
 	testkit.NoError(t, marker.Close())
-	testkit.NoError(t, atomicfile.SyncDir(fs, dir))
+	testkit.NoError(t, guardfs.SyncDir(fs, dir))
 	return fs, data
 }
 

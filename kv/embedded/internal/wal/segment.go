@@ -9,7 +9,7 @@ import (
 	"sync"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
-	"github.com/conq-go/conq/kv/embedded/internal/atomicfile"
+	"github.com/conq-go/conq/kv/embedded/internal/guardfs"
 )
 
 const segmentSuffix = ".journal"
@@ -77,7 +77,7 @@ func createSegment(fs vfs.FS, dir string, number uint64) (*segment, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s, atomicfile.SyncDir(fs, dir)
+	return s, guardfs.SyncDir(fs, dir)
 }
 
 func (s *segment) write(records []byte) error {

@@ -1,6 +1,4 @@
-// Package atomicfile reads and writes small files that are there whole or not at all, whatever crash
-// comes between.
-package atomicfile
+package guardfs
 
 import (
 	"errors"
@@ -12,8 +10,8 @@ import (
 // Temporary is what the name of a file ends with that is being written. A crash may leave it.
 const Temporary = ".tmp"
 
-// Read returns what a file holds, up to 4096 bytes.
-func Read(fs vfs.FS, path string) (string, error) {
+// ReadWhole returns what a file holds, up to 4096 bytes.
+func ReadWhole(fs vfs.FS, path string) (string, error) {
 	f, err := fs.Open(path)
 	if err != nil {
 		return "", err
@@ -23,8 +21,8 @@ func Read(fs vfs.FS, path string) (string, error) {
 	return string(data), err
 }
 
-// Write has a file hold text. When it returns, that is on disk, and so is the file's name.
-func Write(fs vfs.FS, dir, name, text string) error {
+// WriteWhole has a file hold text. The file is there whole or not at all, whatever crash comes between. When it returns, that is on disk, and so is the file's name.
+func WriteWhole(fs vfs.FS, dir, name, text string) error {
 	path := fs.PathJoin(dir, name)
 	f, err := fs.Create(path+Temporary, vfs.WriteCategoryUnspecified)
 	if err != nil {

@@ -1,10 +1,4 @@
-// Package conflict finds out whether what a transaction has read was written to since: the backward
-// validation of optimistic concurrency control. Reads and writes are compared as keys and ranges, so
-// that an empty range cannot hide a phantom.
-//
-// A [Log] has what the latest commits wrote, one entry a version. It has no lock: its user holds one
-// while it calls a method. What Since returns does not change, and may be compared without the lock.
-package conflict
+package embedded
 
 import (
 	"bytes"
@@ -15,14 +9,14 @@ import (
 	"github.com/conq-go/conq/kv/internal/overlay"
 )
 
-// Writes is what one commit wrote: keys, which are sorted, and ranges.
-type Writes struct {
+// writes is what one commit wrote: keys, which are sorted, and ranges.
+type writes struct {
 	Keys   [][]byte
 	Ranges overlay.RangeSet
 }
 
 // In tells whether the commit wrote in r.
-func (w *Writes) In(r kv.Range) bool {
+func (w *writes) In(r kv.Range) bool {
 	i := sort.Search(len(w.Keys), func(i int) bool { return bytes.Compare(w.Keys[i], r.Begin) >= 0 })
 	if i < len(w.Keys) && bytes.Compare(w.Keys[i], r.End) < 0 {
 		return true
@@ -32,21 +26,21 @@ func (w *Writes) In(r kv.Range) bool {
 
 // InAny tells whether the commit wrote in what was read. It searches for the fewer among the more: a
 // transaction that has read thousands of keys must not fall behind a lone fast writer for ever.
-func (w *Writes) InAny(reads overlay.RangeSet) bool {
+func (w *writes) InAny(reads overlay.RangeSet) bool {
 	if len(reads) <= len(w.Keys)+len(w.Ranges) {
 		return slices.ContainsFunc(reads, w.In)
 	}
 	return slices.ContainsFunc(w.Keys, reads.Contains) || slices.ContainsFunc(w.Ranges, reads.Meets)
 }
 
-// Found tells whether one of some commits wrote in what was read.
-func Found(commits []Writes, reads overlay.RangeSet) bool {
-	return slices.ContainsFunc(commits, func(w Writes) bool { return w.InAny(reads) })
+// anyWrote tells whether one of some commits wrote in what was read.
+func anyWrote(commits []writes, reads overlay.RangeSet) bool {
+	return slices.ContainsFunc(commits, func(w writes) bool { return w.InAny(reads) })
 }
 
-// Normalize sorts ranges, makes one of those that overlap or touch, and drops those that are empty,
+// normalized sorts ranges, makes one of those that overlap or touch, and drops those that are empty,
 // as these conflict with nothing. It uses their memory.
-func Normalize(ranges []kv.Range) overlay.RangeSet {
+func normalized(ranges []kv.Range) overlay.RangeSet {
 	ranges = slices.DeleteFunc(ranges, func(r kv.Range) bool { return bytes.Equal(r.Begin, r.End) })
 	if len(ranges) < 2 {
 		return ranges
@@ -64,14 +58,17 @@ func Normalize(ranges []kv.Range) overlay.RangeSet {
 	return merged
 }
 
-// Log is what the latest commits wrote. The zero value is empty and ready for use.
-type Log struct {
+// recentWrites is what the latest commits wrote, one entry a version: whether what a transaction has read was written to since is the
+// backward validation of optimistic concurrency control. Reads and writes are compared as keys and ranges, so that an empty range
+// cannot hide a phantom. The zero value is empty and ready for use. It has no lock: its user holds one while it calls a method. What
+// Since returns does not change, and may be compared without the lock.
+type recentWrites struct {
 	first   uint64 // version of commits[0]
-	commits []Writes
+	commits []writes
 }
 
 // Add appends what the commit of the next version wrote.
-func (l *Log) Add(version uint64, w Writes) {
+func (l *recentWrites) Add(version uint64, w writes) {
 	if len(l.commits) == 0 {
 		l.first = version
 	}
@@ -79,25 +76,25 @@ func (l *Log) Add(version uint64, w Writes) {
 }
 
 // Since returns the commits after version, up to which the log must not have been trimmed.
-func (l *Log) Since(version uint64) []Writes {
+func (l *recentWrites) Since(version uint64) []writes {
 	if len(l.commits) == 0 || version+1 < l.first {
 		return l.commits
 	}
 	return l.commits[version+1-l.first:]
 }
 
-// MaxCommits is how many commits Wrote looks at.
-const MaxCommits = 512
+// maxRecent is how many commits Wrote looks at.
+const maxRecent = 512
 
-// Wrote tells whether a commit after version wrote in r, or there are MaxCommits or more, which would
+// Wrote tells whether a commit after version wrote in r, or there are maxRecent or more, which would
 // take too long to look at with a lock held.
-func (l *Log) Wrote(version uint64, r kv.Range) bool {
+func (l *recentWrites) Wrote(version uint64, r kv.Range) bool {
 	since := l.Since(version)
-	return len(since) >= MaxCommits || slices.ContainsFunc(since, func(w Writes) bool { return w.In(r) })
+	return len(since) >= maxRecent || slices.ContainsFunc(since, func(w writes) bool { return w.In(r) })
 }
 
 // Trim forgets the commits up to version.
-func (l *Log) Trim(version uint64) {
+func (l *recentWrites) Trim(version uint64) {
 	if len(l.commits) == 0 || version < l.first {
 		return
 	}
@@ -110,4 +107,4 @@ func (l *Log) Trim(version uint64) {
 }
 
 // Len returns how many commits the log has.
-func (l *Log) Len() int { return len(l.commits) }
+func (l *recentWrites) Len() int { return len(l.commits) }

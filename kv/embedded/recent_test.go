@@ -1,4 +1,4 @@
-package conflict
+package embedded
 
 import (
 	"fmt"
@@ -26,8 +26,8 @@ func TestInAny(t *testing.T) {
 				want = want || slices.ContainsFunc(reads, func(r kv.Range) bool { return r.Contains([]byte{key}) })
 			}
 		}
-		w := Writes{keys, Normalize(ranges)}
-		if got := w.InAny(Normalize(slices.Clone(reads))); got != want {
+		w := writes{keys, normalized(ranges)}
+		if got := w.InAny(normalized(slices.Clone(reads))); got != want {
 			t.Fatalf("reads of %q, and %q and %q written: overlap: %v, want %v", reads, keys, ranges, got, want)
 		}
 	})
@@ -48,7 +48,7 @@ func TestNormalize(t *testing.T) {
 		holds := func(ranges []kv.Range, key byte) bool {
 			return slices.ContainsFunc(ranges, func(r kv.Range) bool { return r.Contains([]byte{key}) })
 		}
-		got := Normalize(slices.Clone(ranges))
+		got := normalized(slices.Clone(ranges))
 		for i, r := range got {
 			if string(r.Begin) >= string(r.End) || i > 0 && string(got[i-1].End) >= string(r.Begin) {
 				t.Fatalf("%q became %q", ranges, got)
@@ -65,11 +65,11 @@ func TestNormalize(t *testing.T) {
 // A log has the commits after any version up to which it was not trimmed, and begins anew when it
 // was emptied.
 func TestLog(t *testing.T) {
-	var l Log
+	var l recentWrites
 	key := func(version uint64) []byte { return fmt.Appendf(nil, "%03d", version) }
 	add := func(from, to uint64) {
 		for v := from; v <= to; v++ {
-			l.Add(v, Writes{Keys: [][]byte{key(v)}})
+			l.Add(v, writes{Keys: [][]byte{key(v)}})
 		}
 	}
 	check := func(trimmed, latest uint64) {
@@ -103,15 +103,15 @@ func TestLog(t *testing.T) {
 
 // To look at too many commits is to find one.
 func TestWroteMany(t *testing.T) {
-	var l Log
-	for v := range uint64(MaxCommits) {
+	var l recentWrites
+	for v := range uint64(maxRecent) {
 		if l.Wrote(0, kv.KeyRange([]byte("a"))) {
 			t.Fatalf("after %d commits elsewhere one is found", v)
 		}
-		l.Add(v+1, Writes{Keys: [][]byte{[]byte("b")}})
+		l.Add(v+1, writes{Keys: [][]byte{[]byte("b")}})
 	}
 	if !l.Wrote(0, kv.KeyRange([]byte("a"))) || l.Wrote(1, kv.KeyRange([]byte("a"))) {
-		t.Errorf("with %d commits, and one less, it is told wrongly where was written", MaxCommits)
+		t.Errorf("with %d commits, and one less, it is told wrongly where was written", maxRecent)
 	}
 }
 
@@ -123,7 +123,7 @@ func BenchmarkInAny(b *testing.B) {
 			for i := range n {
 				reads = append(reads, kv.KeyRange(fmt.Appendf(nil, "q%08d", i)))
 			}
-			w := Writes{Keys: [][]byte{[]byte("r1"), []byte("r2")}}
+			w := writes{Keys: [][]byte{[]byte("r1"), []byte("r2")}}
 			for b.Loop() {
 				if w.InAny(reads) {
 					b.Fatal("they overlap")
