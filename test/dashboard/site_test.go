@@ -88,7 +88,7 @@ func email(i int) []byte {
 var hostile = map[string][]byte{
 	"script":    []byte(`<script>document.title="owned"</script><img src=x onerror="document.title='owned'">`),
 	"attribute": []byte(`" onmouseover="document.title='owned'" x='`),
-	"template":  []byte(`{{.CSRF}}</pre></td></table><iframe src=/store></iframe>`),
+	"template":  []byte(`{{.Caller}}</pre></td></table><iframe src=/store></iframe>`),
 	"long":      []byte(strings.Repeat("x", 1<<20)),
 	"nul":       []byte("a\x00b\x1b[31mred\x07"),
 	"bidi":      []byte("invoice\u202etxt.exe\u200f\u2066 \u200bhidden"),
