@@ -30,7 +30,6 @@ import (
 	"github.com/conq-go/conq/server/internal/answers"
 	"github.com/conq-go/conq/server/internal/api"
 	"github.com/conq-go/conq/server/internal/beanstalk"
-	"github.com/conq-go/conq/server/internal/bulk"
 	"github.com/conq-go/conq/server/internal/dashboard"
 	"github.com/conq-go/conq/server/internal/queues"
 	"github.com/conq-go/conq/server/internal/watch"
@@ -136,7 +135,7 @@ type Server struct {
 	history   *watch.History
 	metrics   *watch.Metrics
 	tasks     sync.WaitGroup // that run until stopping
-	bulk      bulk.Set       // what operators have begun
+	bulk      queues.Tasks   // what operators have begun
 	http      *http.Server
 	handler   http.Handler
 	stopping  context.Context // ends when the server begins to stop

@@ -20,7 +20,6 @@ import (
 	"github.com/conq-go/conq/internal/wire"
 	"github.com/conq-go/conq/server/internal/access"
 	"github.com/conq-go/conq/server/internal/answers"
-	"github.com/conq-go/conq/server/internal/bulk"
 	"github.com/conq-go/conq/server/internal/queues"
 	"github.com/conq-go/conq/server/internal/watch"
 	"github.com/danielgtaylor/huma/v2"
@@ -34,7 +33,7 @@ type Options struct {
 	Stopping   context.Context // ends when the server stops: calls that wait return then
 	Answers    *answers.Store
 	History    *watch.History
-	Tasks      *bulk.Set
+	Tasks      *queues.Tasks
 	Traces     bool  // of requests go into the metadata of jobs
 	MaxBody    int64 // bytes
 	MaxWaiters int64 // requests that wait

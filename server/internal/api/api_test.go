@@ -22,7 +22,6 @@ import (
 	"github.com/conq-go/conq/kv/memory"
 	"github.com/conq-go/conq/server/internal/access"
 	"github.com/conq-go/conq/server/internal/answers"
-	"github.com/conq-go/conq/server/internal/bulk"
 	"github.com/conq-go/conq/server/internal/queues"
 	"github.com/conq-go/conq/server/internal/watch"
 	"go.uber.org/goleak"
@@ -37,7 +36,7 @@ type fixture struct {
 	mux     *http.ServeMux
 	handler http.Handler // of somebody who may do everything
 	history *watch.History
-	tasks   *bulk.Set
+	tasks   *queues.Tasks
 	log     *bytes.Buffer
 	stop    context.CancelFunc // as when the server stops
 }
@@ -47,7 +46,7 @@ func newFixture(t *testing.T) *fixture { return newFixtureOn(t, memory.New(memor
 func newFixtureOn(t *testing.T, db kv.DB) *fixture {
 	set := queues.New(db, queues.Options{})
 	stopping, stop := context.WithCancel(context.Background())
-	h, tasks, log := watch.NewHistory(), new(bulk.Set), new(bytes.Buffer)
+	h, tasks, log := watch.NewHistory(), new(queues.Tasks), new(bytes.Buffer)
 	mux := http.NewServeMux()
 	Register(mux, Options{
 		Queues: set, Logger: slog.New(slog.NewTextHandler(log, nil)), Stopping: stopping,

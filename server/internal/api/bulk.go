@@ -5,11 +5,11 @@ import (
 
 	"github.com/conq-go/conq/internal/wire"
 	"github.com/conq-go/conq/server/internal/access"
-	"github.com/conq-go/conq/server/internal/bulk"
+	"github.com/conq-go/conq/server/internal/queues"
 	"github.com/danielgtaylor/huma/v2"
 )
 
-func taskOf(s bulk.Status) wire.Task {
+func taskOf(s queues.Task) wire.Task {
 	t := wire.Task{ID: s.ID, What: s.What, By: s.By, State: string(s.State), Total: s.Total, Done: s.Done, Began: s.Began, Ended: s.Ended}
 	if s.Err != nil {
 		t.Error = s.Err.Error()
@@ -22,15 +22,15 @@ func (a *api) startBulk(ctx context.Context, in *queueBody[wire.Bulk]) (wire.Tas
 	if err != nil {
 		return wire.Task{}, err
 	}
-	change := bulk.Change{Verb: bulk.Verb(in.Body.Do), Filter: filter, Priority: in.Body.Priority, Reason: in.Body.Reason}
+	change := queues.Change{Verb: queues.Verb(in.Body.Do), Filter: filter, Priority: in.Body.Priority, Reason: in.Body.Reason}
 	if err := change.Check(); err != nil {
 		return wire.Task{}, err
 	}
-	if change.OfAll() && !in.Body.All && change.Verb != bulk.Count {
+	if change.OfAll() && !in.Body.All && change.Verb != queues.Count {
 		return wire.Task{}, huma.Error422UnprocessableEntity("it would be all jobs: give a condition, or all as true")
 	}
 	a.audit(ctx, "bulk "+in.Body.Do, in)
-	status, err := a.Tasks.Jobs(ctx, a.Queues, bulk.Status{Queue: in.Queue, By: access.From(ctx).Name}, change)
+	status, err := a.Tasks.Jobs(ctx, a.Queues, queues.Task{Queue: in.Queue, By: access.From(ctx).Name}, change)
 	return taskOf(status), err
 }
 
@@ -57,7 +57,7 @@ type bulkIn struct {
 func (a *api) getBulk(_ context.Context, in *bulkIn) (wire.Task, error) {
 	status, err := a.Tasks.Get(in.ID)
 	if err == nil && status.Queue != in.Queue {
-		err = bulk.ErrNotFound
+		err = queues.ErrNoTask
 	}
 	return taskOf(status), err
 }

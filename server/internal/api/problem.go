@@ -10,7 +10,6 @@ import (
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/server/internal/access"
 	"github.com/conq-go/conq/server/internal/answers"
-	"github.com/conq-go/conq/server/internal/bulk"
 	"github.com/conq-go/conq/server/internal/queues"
 	"github.com/danielgtaylor/huma/v2"
 )
@@ -20,8 +19,8 @@ var problems = slices.Concat([]wire.Problem{
 	wire.Problems[0],
 	{Err: access.ErrForbidden, Status: http.StatusForbidden, Code: wire.Forbidden},
 	{Err: answers.ErrOther, Status: http.StatusUnprocessableEntity, Code: "key-used"},
-	{Err: bulk.ErrNotFound, Status: http.StatusNotFound, Code: "no-task"},
-	{Err: bulk.ErrTooMany, Status: http.StatusTooManyRequests, Code: "busy"},
+	{Err: queues.ErrNoTask, Status: http.StatusNotFound, Code: "no-task"},
+	{Err: queues.ErrTooManyTasks, Status: http.StatusTooManyRequests, Code: "busy"},
 	{Err: queues.ErrTooMany, Status: http.StatusServiceUnavailable, Code: "busy"},
 }, wire.Problems, []wire.Problem{
 	{Err: kv.ErrClosed, Status: http.StatusServiceUnavailable, Code: "stopping"},

@@ -14,7 +14,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/conq-go/conq/server/internal/access"
-	"github.com/conq-go/conq/server/internal/bulk"
 	"github.com/conq-go/conq/server/internal/queues"
 	"github.com/conq-go/conq/server/internal/watch"
 	"github.com/conq-go/conq/work"
@@ -34,7 +33,7 @@ type act struct {
 	// ask says what it will do.
 	ask func(d *Dashboard, c *confirm) error
 	// do begins it. The form is what ask has asked for.
-	do func(d *Dashboard, c *confirm) (bulk.Status, error)
+	do func(d *Dashboard, c *confirm) (queues.Task, error)
 	// then is the page that is shown next.
 	then func(c *confirm) string
 }
@@ -54,7 +53,7 @@ type confirm struct {
 	Fields []field
 	Action string       // the address of what will be done: names in it stay as they are, which values of a form may not
 	Once   string       // tells this form from others like it: sent twice it is done once
-	Count  *bulk.Status // of the jobs that match, while that is not known
+	Count  *queues.Task // of the jobs that match, while that is not known
 	Narrow bool
 	Error  string // what was wrong with the form
 	Live   string
@@ -156,16 +155,16 @@ func (e *formError) Error() string { return e.text }
 
 func wrong(format string, args ...any) error { return &formError{fmt.Sprintf(format, args...)} }
 
-func (d *Dashboard) performIn(v *visit) (bulk.Status, *confirm, error) {
+func (d *Dashboard) performIn(v *visit) (queues.Task, *confirm, error) {
 	c, a, err := d.confirmOf(v)
 	if err != nil {
-		return bulk.Status{}, nil, err
+		return queues.Task{}, nil, err
 	}
 	if err := a.ask(d, c); err != nil {
-		return bulk.Status{}, c, err
+		return queues.Task{}, c, err
 	}
 	if typed := v.query.Get("typed"); c.Type != "" && asTyped(typed) != asTyped(c.Type) {
-		return bulk.Status{}, c, wrong("%q is not the name of the queue: nothing was done.", typed)
+		return queues.Task{}, c, wrong("%q is not the name of the queue: nothing was done.", typed)
 	}
 	status, err := a.do(d, c)
 	if err != nil {
@@ -174,10 +173,10 @@ func (d *Dashboard) performIn(v *visit) (bulk.Status, *confirm, error) {
 	waiting, cancel := context.WithTimeout(v, startTime)
 	defer cancel()
 	done, err := d.Tasks.Wait(waiting, status.ID)
-	if done.State == bulk.Failed && done.Done == 0 && len(c.Fields) > 0 { // what was typed is not lost
+	if done.State == queues.TaskFailed && done.Done == 0 && len(c.Fields) > 0 { // what was typed is not lost
 		return done, c, wrong("Nothing was done: %v", done.Err)
 	}
-	if done.State != bulk.Running {
+	if done.State != queues.TaskRunning {
 		seen(waiting, d.History, done.Ended)
 	}
 	return done, c, err
@@ -228,7 +227,7 @@ func (d *Dashboard) askAgain(w http.ResponseWriter, r *http.Request, c *confirm,
 func (c *confirm) Back() string { return acts[c.Do].then(c) }
 
 // start begins a task in the caller's name.
-func (d *Dashboard) start(c *confirm, given bulk.Status, f bulk.Work) (bulk.Status, error) {
+func (d *Dashboard) start(c *confirm, given queues.Task, f queues.TaskFunc) (queues.Task, error) {
 	if c.Queue != nil {
 		given.Queue = c.Queue.Name
 	}
@@ -246,8 +245,8 @@ func (c *confirm) once() string {
 }
 
 // onQueue begins something quick that is done to a work queue.
-func (d *Dashboard) onQueue(c *confirm, undo, note string, f func(ctx context.Context, q *queues.Work) error) (bulk.Status, error) {
-	return d.start(c, bulk.Status{Total: 1, Undo: undo}, func(ctx context.Context, _ func(int)) (int, string, error) {
+func (d *Dashboard) onQueue(c *confirm, undo, note string, f func(ctx context.Context, q *queues.Work) error) (queues.Task, error) {
+	return d.start(c, queues.Task{Total: 1, Undo: undo}, func(ctx context.Context, _ func(int)) (int, string, error) {
 		err := d.withWork(ctx, c.Queue.Name, func(q *queues.Work) error { return f(ctx, q) })
 		return one(err), note, err
 	})
@@ -261,7 +260,7 @@ func (d *Dashboard) matching(c *confirm, known int64) (n int64, exact bool, err 
 	}
 	id := c.query.Get("count")
 	if _, err := d.counts.Get(id); err != nil {
-		begun, err := d.counts.Start(bulk.Status{Queue: c.Queue.Name, Total: known}, d.counting(c))
+		begun, err := d.counts.Start(queues.Task{Queue: c.Queue.Name, Total: known}, d.counting(c))
 		if err != nil {
 			return 0, false, nil // too many count: it is done without
 		}
@@ -270,13 +269,13 @@ func (d *Dashboard) matching(c *confirm, known int64) (n int64, exact bool, err 
 	waiting, cancel := context.WithTimeout(c.visit, countTime)
 	defer cancel()
 	status, err := d.counts.Wait(waiting, id)
-	if err == nil && status.State == bulk.Running {
+	if err == nil && status.State == queues.TaskRunning {
 		c.Count = &status
 	}
-	return status.Done, status.State == bulk.Done, err
+	return status.Done, status.State == queues.TaskDone, err
 }
 
-func (d *Dashboard) counting(c *confirm) bulk.Work {
+func (d *Dashboard) counting(c *confirm) queues.TaskFunc {
 	filter, queue := c.Filter.Filter, c.Queue.Name
 	return func(ctx context.Context, progress func(int)) (n int, _ string, err error) {
 		ctx, cancel := context.WithTimeout(ctx, countMost)
@@ -290,7 +289,7 @@ func (d *Dashboard) counting(c *confirm) bulk.Work {
 }
 
 // of says which jobs, with their number if that is known.
-func (d *Dashboard) of(c *confirm, change bulk.Change) (string, error) {
+func (d *Dashboard) of(c *confirm, change queues.Change) (string, error) {
 	stats := work.Stats{Ready: c.Queue.Ready, Scheduled: c.Queue.Scheduled, Leased: c.Queue.Leased, Blocked: c.Queue.Blocked, Dead: c.Queue.Dead, Done: c.Queue.Done}
 	err := d.withWork(c, c.Queue.Name, func(q *queues.Work) (err error) {
 		stats, err = q.Stats(c)

@@ -11,7 +11,6 @@ import (
 	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/internal/handle"
 	"github.com/conq-go/conq/server/internal/access"
-	"github.com/conq-go/conq/server/internal/bulk"
 	"github.com/conq-go/conq/server/internal/queues"
 	"github.com/conq-go/conq/work"
 )
@@ -45,9 +44,9 @@ func toPeriodic(*confirm) string { return link("/periodic") }
 
 func toJobs(c *confirm) string {
 	switch {
-	case c.ID != 0 && c.Do != string(bulk.Delete):
+	case c.ID != 0 && c.Do != string(queues.Delete):
 		return link("/job", "q", c.Queue.Name, "id", c.ID)
-	case c.Do == string(bulk.EndLeases) && c.Filter.Holder != "":
+	case c.Do == string(queues.EndLeases) && c.Filter.Holder != "":
 		return link("/workers")
 	case c.ID != 0:
 		return link("/jobs", "q", c.Queue.Name)
@@ -62,7 +61,7 @@ func askPause(_ *Dashboard, c *confirm) error {
 	return nil
 }
 
-func (d *Dashboard) doPause(c *confirm) (bulk.Status, error) {
+func (d *Dashboard) doPause(c *confirm) (queues.Task, error) {
 	return d.onQueue(c, "resume", "It gives out no jobs until it is resumed.", func(ctx context.Context, q *queues.Work) error { return q.Pause(ctx) })
 }
 
@@ -72,7 +71,7 @@ func askResume(_ *Dashboard, c *confirm) error {
 	return nil
 }
 
-func (d *Dashboard) doResume(c *confirm) (bulk.Status, error) {
+func (d *Dashboard) doResume(c *confirm) (queues.Task, error) {
 	return d.onQueue(c, "pause", "It gives out jobs again.", func(ctx context.Context, q *queues.Work) error { return q.Resume(ctx) })
 }
 
@@ -92,8 +91,8 @@ func askPurge(_ *Dashboard, c *confirm) error {
 	return nil
 }
 
-func (d *Dashboard) doPurge(c *confirm) (bulk.Status, error) {
-	return d.start(c, bulk.Status{Total: -1}, func(ctx context.Context, _ func(int)) (int, string, error) {
+func (d *Dashboard) doPurge(c *confirm) (queues.Task, error) {
+	return d.start(c, queues.Task{Total: -1}, func(ctx context.Context, _ func(int)) (int, string, error) {
 		q, release, err := d.Queues.Queue(ctx, c.Queue.Name, c.Queue.Kind, queues.Existing)
 		if err != nil {
 			return 0, "", err
@@ -112,8 +111,8 @@ func askDelete(d *Dashboard, c *confirm) error {
 	return nil
 }
 
-func (d *Dashboard) doDelete(c *confirm) (bulk.Status, error) {
-	return d.start(c, bulk.Status{Total: -1}, func(ctx context.Context, _ func(int)) (int, string, error) {
+func (d *Dashboard) doDelete(c *confirm) (queues.Task, error) {
+	return d.start(c, queues.Task{Total: -1}, func(ctx context.Context, _ func(int)) (int, string, error) {
 		return 0, "The queue is deleted.", d.Queues.Delete(ctx, c.Queue.Name)
 	})
 }
@@ -133,19 +132,19 @@ func askAdd(_ *Dashboard, c *confirm) error {
 	return nil
 }
 
-func (d *Dashboard) doAdd(c *confirm) (bulk.Status, error) {
+func (d *Dashboard) doAdd(c *confirm) (queues.Task, error) {
 	payload := c.payload()
 	priority, err := integer(c.query.Get("priority"), "priority")
 	if err != nil {
-		return bulk.Status{}, err
+		return queues.Task{}, err
 	}
 	job := work.Job{Priority: priority, Key: c.query.Get("jobkey"), Unique: c.query.Get("unique")}
 	if delay := c.query.Get("delay"); delay != "" {
 		if job.Delay, err = time.ParseDuration(delay); err != nil || job.Delay < 0 {
-			return bulk.Status{}, wrong("%.40q is no delay: it is as 90s, 10m or 2h.", delay)
+			return queues.Task{}, wrong("%.40q is no delay: it is as 90s, 10m or 2h.", delay)
 		}
 	}
-	return d.start(c, bulk.Status{Total: 1}, func(ctx context.Context, _ func(int)) (int, string, error) {
+	return d.start(c, queues.Task{Total: 1}, func(ctx context.Context, _ func(int)) (int, string, error) {
 		note, err := d.add(ctx, c.Queue.Name, c.Queue.Kind, payload, job)
 		return one(err), note, err
 	})
@@ -205,23 +204,23 @@ func askMove(_ *Dashboard, c *confirm) error {
 	return nil
 }
 
-func (d *Dashboard) doMove(c *confirm) (bulk.Status, error) {
+func (d *Dashboard) doMove(c *confirm) (queues.Task, error) {
 	to := c.query.Get("to")
 	n, err := integer(c.query.Get("n"), "number of items")
 	if err != nil {
-		return bulk.Status{}, err
+		return queues.Task{}, err
 	}
 	switch {
 	case n < 1:
-		return bulk.Status{}, wrong("%d items can't be moved: it is from 1 on.", n)
+		return queues.Task{}, wrong("%d items can't be moved: it is from 1 on.", n)
 	case to == c.Queue.Name:
-		return bulk.Status{}, wrong("The items are in %q already: name another queue.", to)
+		return queues.Task{}, wrong("The items are in %q already: name another queue.", to)
 	}
 	if err := c.caller.May(access.Admin, to); err != nil {
-		return bulk.Status{}, err
+		return queues.Task{}, err
 	}
 	c.Title = fmt.Sprintf("Move %s from %s to %s", plural(n, "item", "items"), visible(c.Queue.Name), visible(to))
-	return d.start(c, bulk.Status{Total: n}, func(ctx context.Context, progress func(int)) (int, string, error) {
+	return d.start(c, queues.Task{Total: n}, func(ctx context.Context, progress func(int)) (int, string, error) {
 		moved, err := d.move(ctx, c.Queue.Kind, c.Queue.Name, to, int(n), progress)
 		return moved, plural(int64(moved), "item was moved.", "items were moved."), err
 	})
@@ -265,16 +264,16 @@ func askEvery(_ *Dashboard, c *confirm) error {
 	return nil
 }
 
-func (d *Dashboard) doEvery(c *confirm) (bulk.Status, error) {
+func (d *Dashboard) doEvery(c *confirm) (queues.Task, error) {
 	o := work.EveryOptions{Job: work.Job{Unique: c.query.Get("unique")}}
 	if text := strings.TrimSpace(c.query.Get("overlap")); text != "" {
 		var err error
 		if o.Overlap, err = work.ParseOverlap(text); err != nil {
-			return bulk.Status{}, wrong("%v", err)
+			return queues.Task{}, wrong("%v", err)
 		}
 	}
 	if err := o.Check(); err != nil {
-		return bulk.Status{}, wrong("%v", err)
+		return queues.Task{}, wrong("%v", err)
 	}
 	name, cron, payload := c.query.Get("name"), c.query.Get("cron"), c.payload()
 	c.Title = fmt.Sprintf("Add the periodic job %s to %s: %s", visible(name), visible(c.Queue.Name), visible(cron))
@@ -288,9 +287,9 @@ func askRunNow(_ *Dashboard, c *confirm) error {
 	return nil
 }
 
-func (d *Dashboard) doRunNow(c *confirm) (bulk.Status, error) {
+func (d *Dashboard) doRunNow(c *confirm) (queues.Task, error) {
 	name := c.query.Get("name")
-	return d.start(c, bulk.Status{Total: 1}, func(ctx context.Context, _ func(int)) (_ int, note string, err error) {
+	return d.start(c, queues.Task{Total: 1}, func(ctx context.Context, _ func(int)) (_ int, note string, err error) {
 		err = d.withWork(ctx, c.Queue.Name, func(q *queues.Work) error {
 			id, err := q.RunPeriodic(ctx, name)
 			note = fmt.Sprintf("It is job %d.", id)
@@ -307,7 +306,7 @@ func askRemove(_ *Dashboard, c *confirm) error {
 	return nil
 }
 
-func (d *Dashboard) doRemove(c *confirm) (bulk.Status, error) {
+func (d *Dashboard) doRemove(c *confirm) (queues.Task, error) {
 	name := c.query.Get("name")
 	return d.onQueue(c, "", "It is put no more.", func(ctx context.Context, q *queues.Work) error { return q.RemovePeriodic(ctx, name) })
 }
@@ -321,8 +320,8 @@ func askCheck(_ *Dashboard, c *confirm) error {
 // maxFindings is how many findings of a check are shown.
 const maxFindings = 20
 
-func (d *Dashboard) doCheck(c *confirm) (bulk.Status, error) {
-	return d.start(c, bulk.Status{Total: -1}, func(ctx context.Context, progress func(int)) (int, string, error) {
+func (d *Dashboard) doCheck(c *confirm) (queues.Task, error) {
+	return d.start(c, queues.Task{Total: -1}, func(ctx context.Context, progress func(int)) (int, string, error) {
 		var findings []string
 		wrong := 0
 		report, err := conq.Check(ctx, d.Queues.DB(), conq.CheckOptions{
@@ -361,10 +360,10 @@ func (d *Dashboard) askStop(c *confirm) error {
 	return nil
 }
 
-func (d *Dashboard) doStop(c *confirm) (bulk.Status, error) {
+func (d *Dashboard) doStop(c *confirm) (queues.Task, error) {
 	id := c.query.Get("id")
 	if err := d.Tasks.Stop(id); err != nil {
-		return bulk.Status{}, err
+		return queues.Task{}, err
 	}
 	return d.Tasks.Get(id)
 }

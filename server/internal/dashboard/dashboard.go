@@ -20,7 +20,6 @@ import (
 	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/server/internal/access"
-	"github.com/conq-go/conq/server/internal/bulk"
 	"github.com/conq-go/conq/server/internal/queues"
 	"github.com/conq-go/conq/server/internal/watch"
 	"github.com/conq-go/conq/work"
@@ -30,7 +29,7 @@ import (
 type Options struct {
 	Queues   *queues.Set
 	History  *watch.History
-	Tasks    *bulk.Set
+	Tasks    *queues.Tasks
 	Guard    *access.Guard
 	Logger   *slog.Logger
 	Stopping context.Context // ends when the server stops: pages that are live end then
@@ -47,7 +46,7 @@ type Dashboard struct {
 	views     views
 	periodics periodics
 	streams   atomic.Int64
-	counts    bulk.Set // of jobs that match, before something is done to them
+	counts    queues.Tasks // of jobs that match, before something is done to them
 }
 
 // Public are the paths that need no token.
@@ -132,8 +131,8 @@ var problems = []struct {
 	{access.ErrForbidden, http.StatusForbidden, "Not allowed", "Sign in with another token, or ask whoever has made this one."},
 	{conq.ErrNoQueue, http.StatusNotFound, "No such queue", "It may never have been, or its name is written otherwise: look for it on the overview."},
 	{work.ErrNotFound, http.StatusNotFound, "No such job", "It is acknowledged or deleted, or has never been. Ids never come again."},
-	{bulk.ErrNotFound, http.StatusNotFound, "No such task", "See the last ones on the page of the store."},
-	{bulk.ErrTooMany, http.StatusTooManyRequests, "Too much at once", "See what runs on the page of the store."},
+	{queues.ErrNoTask, http.StatusNotFound, "No such task", "See the last ones on the page of the store."},
+	{queues.ErrTooManyTasks, http.StatusTooManyRequests, "Too much at once", "See what runs on the page of the store."},
 	{conq.ErrKind, http.StatusConflict, "Another kind of queue", ""},
 	{conq.ErrName, http.StatusUnprocessableEntity, "Not a name", ""},
 	{work.ErrState, http.StatusConflict, "Not in this state", "Load the page again to see how it is now."},

@@ -26,7 +26,6 @@ import (
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/memory"
 	"github.com/conq-go/conq/server/internal/access"
-	"github.com/conq-go/conq/server/internal/bulk"
 	"github.com/conq-go/conq/server/internal/queues"
 	"github.com/conq-go/conq/server/internal/watch"
 	"github.com/conq-go/conq/work"
@@ -42,7 +41,7 @@ type site struct {
 	set     *queues.Set
 	history *watch.History
 	sampler *watch.Sampler
-	tasks   bulk.Set
+	tasks   queues.Tasks
 	handler http.Handler
 	pages   *Dashboard
 	log     strings.Builder
@@ -140,7 +139,7 @@ func (s *site) read(resp *http.Response, target string, status int) string {
 }
 
 // do performs an action, and returns the task.
-func (s *site) do(form url.Values) bulk.Status {
+func (s *site) do(form url.Values) queues.Task {
 	s.t.Helper()
 	resp := s.request(http.MethodPost, "/do", form)
 	s.read(resp, fmt.Sprint(form), http.StatusSeeOther)
@@ -271,9 +270,9 @@ func testActions(t *testing.T) {
 		testkit.NoError(t, err)
 		return got
 	}
-	is := func(status bulk.Status, done int64, what string) {
+	is := func(status queues.Task, done int64, what string) {
 		t.Helper()
-		if status.State != bulk.Done || status.Done != done || !strings.Contains(status.What, what) || status.By != "everyone" {
+		if status.State != queues.TaskDone || status.Done != done || !strings.Contains(status.What, what) || status.By != "everyone" {
 			t.Errorf("the task is %+v, want %d done of %q", status, done, what)
 		}
 	}
@@ -357,13 +356,13 @@ func testWrongForms(t *testing.T) {
 		testkit.NoError(t, err)
 		has(t, s.read(s.request(http.MethodPost, "/do", v), form, http.StatusUnprocessableEntity), "Nothing was done: ", shows)
 	}
-	if all := s.tasks.All(); slices.ContainsFunc(all, func(t bulk.Status) bool { return t.State != bulk.Failed }) {
+	if all := s.tasks.All(); slices.ContainsFunc(all, func(t queues.Task) bool { return t.State != queues.TaskFailed }) {
 		t.Errorf("something was done: %+v", s.tasks.All())
 	}
 	s.read(s.request(http.MethodPost, "/do", url.Values{"do": {"retry"}, "q": {"emails"}, "state": {"ready"}}), "retry of ready jobs", http.StatusUnprocessableEntity)
 	has(t, s.read(s.request(http.MethodPost, "/do", url.Values{"do": {"add"}, "q": {"alerts"}, "unique": {"\xff"}}), "bytes", http.StatusBadRequest), "unique", "not UTF-8")
 	failed := s.do(url.Values{"do": {"retry"}, "q": {"emails"}, "id": {"9"}})
-	if failed.State != bulk.Failed {
+	if failed.State != queues.TaskFailed {
 		t.Errorf("a retry of a ready job is %+v", failed)
 	}
 	has(t, s.get("/job?q=emails&id=9&did="+failed.ID, 200), "failed", "not possible in the job&#39;s state")

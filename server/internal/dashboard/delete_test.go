@@ -11,7 +11,6 @@ import (
 
 	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/internal/testkit"
-	"github.com/conq-go/conq/server/internal/bulk"
 	"github.com/conq-go/conq/server/internal/queues"
 	"github.com/conq-go/conq/work"
 )
@@ -42,7 +41,7 @@ func testDeleteQueue(t *testing.T) {
 		testkit.Equal(t, "a form deletes nothing", s.there(name), true)
 
 		status := s.do(deletion(name, name))
-		if status.State != bulk.Done || status.Queue != name || !strings.HasPrefix(status.What, "Delete "+name) || status.Note != "The queue is deleted." {
+		if status.State != queues.TaskDone || status.Queue != name || !strings.HasPrefix(status.What, "Delete "+name) || status.Note != "The queue is deleted." {
 			t.Errorf("the task is %+v", status)
 		}
 		testkit.Equal(t, name+" is there", s.there(name), false)
@@ -105,7 +104,7 @@ func TestDeleteAgain(t *testing.T) {
 	s.get("/do?do=rm&q=orders", 200)
 	testkit.NoError(t, conq.DeleteQueue(t.Context(), s.db, "orders"))
 	status := s.do(deletion("orders", "orders"))
-	if status.State != bulk.Failed || !errors.Is(status.Err, conq.ErrNoQueue) {
+	if status.State != queues.TaskFailed || !errors.Is(status.Err, conq.ErrNoQueue) {
 		t.Errorf("the task is %+v", status)
 	}
 	s.get("/queue?q=orders", 404)

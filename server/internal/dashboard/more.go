@@ -17,7 +17,6 @@ import (
 	"github.com/conq-go/conq/internal/version"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/server/internal/access"
-	"github.com/conq-go/conq/server/internal/bulk"
 	"github.com/conq-go/conq/server/internal/queues"
 	"github.com/conq-go/conq/server/internal/watch"
 	"github.com/conq-go/conq/work"
@@ -129,7 +128,7 @@ type storePage struct {
 	Err            error
 	Version        string
 	MayAdmin       bool
-	Tasks          []bulk.Status
+	Tasks          []queues.Task
 	Transactions   int64
 	Conflicts      int64
 	Up             time.Duration

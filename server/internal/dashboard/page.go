@@ -15,7 +15,7 @@ import (
 
 	"github.com/conq-go/conq/internal/version"
 	"github.com/conq-go/conq/server/internal/access"
-	"github.com/conq-go/conq/server/internal/bulk"
+	"github.com/conq-go/conq/server/internal/queues"
 	"github.com/conq-go/conq/server/internal/watch"
 )
 
@@ -65,7 +65,7 @@ type content struct {
 
 // notice is what has come of what the caller has done.
 type notice struct {
-	bulk.Status
+	queues.Task
 	Undo string // where it is undone, or ""
 	Stop string // where it is stopped, or ""
 }
@@ -134,11 +134,11 @@ func (d *Dashboard) notice(v *visit) *notice {
 	if err != nil || !v.may(access.Watch, status.Queue) {
 		return nil
 	}
-	n := &notice{Status: status}
-	if status.State == bulk.Running && v.may(access.Admin, status.Queue) {
+	n := &notice{Task: status}
+	if status.State == queues.TaskRunning && v.may(access.Admin, status.Queue) {
 		n.Stop = link("/do", "do", "stop", "id", status.ID)
 	}
-	if status.State == bulk.Done && status.Undo != "" && v.may(access.Admin, status.Queue) {
+	if status.State == queues.TaskDone && status.Undo != "" && v.may(access.Admin, status.Queue) {
 		n.Undo = link("/do", "do", status.Undo, "q", status.Queue)
 	}
 	return n

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/conq-go/conq/server/internal/bulk"
 	"github.com/conq-go/conq/server/internal/queues"
 	"github.com/conq-go/conq/work"
 )
@@ -43,10 +42,10 @@ func (d *Dashboard) askSet(c *confirm) error {
 	return err
 }
 
-func (d *Dashboard) doSet(c *confirm) (bulk.Status, error) {
+func (d *Dashboard) doSet(c *confirm) (queues.Task, error) {
 	s, version, err := settingsOf(c)
 	if err != nil {
-		return bulk.Status{}, wrong("%v", err)
+		return queues.Task{}, wrong("%v", err)
 	}
 	return d.onQueue(c, "", "All workers work by the new settings.", func(ctx context.Context, q *queues.Work) error {
 		_, err := q.ConfigureFrom(ctx, s, version)

@@ -3,6 +3,9 @@
 //
 // A [Set] keeps handles open, as callers that share one share transactions, but at most so many:
 // beyond that the one that has been idle for longest is closed. Values are bytes, as they are.
+//
+// [Tasks] do in the background what takes long, as a change of all jobs that match a filter, and tell how far it is and what came
+// of it. They are the same for all who ask for them: the API and pages.
 package queues
 
 import (

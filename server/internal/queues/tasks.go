@@ -1,6 +1,4 @@
-// Package bulk does in the background what takes long, as a change of all jobs that match a filter, and tells how far it is
-// and what came of it. It is the same for all who ask for it: the API and pages.
-package bulk
+package queues
 
 import (
 	"context"
@@ -13,39 +11,39 @@ import (
 	"time"
 )
 
-// Bounds of a Set.
+// Bounds of Tasks.
 const (
 	maxRunning = 32
 	maxKept    = 200 // tasks, those that are over included
 )
 
-// Errors of a Set.
+// Errors of Tasks.
 var (
-	ErrTooMany  = fmt.Errorf("%d tasks are running, and no more can: wait for one to end, or stop one", maxRunning)
-	ErrNotFound = errors.New("no such task: it has never been, or is over for long, or this server has been started again")
-	errStopped  = errors.New("stopped by an operator")
-	errClosed   = errors.New("the server is stopping")
+	ErrTooManyTasks = fmt.Errorf("%d tasks are running, and no more can: wait for one to end, or stop one", maxRunning)
+	ErrNoTask       = errors.New("no such task: it has never been, or is over for long, or this server has been started again")
+	errStopped      = errors.New("stopped by an operator")
+	errClosed       = errors.New("the server is stopping")
 )
 
-// State is how far a task is.
-type State string
+// TaskState is how far a task is.
+type TaskState string
 
 // The states of a task.
 const (
-	Running State = "running"
-	Done    State = "done"
-	Failed  State = "failed"
-	Stopped State = "stopped" // what it had done by then stays
+	TaskRunning TaskState = "running"
+	TaskDone    TaskState = "done"
+	TaskFailed  TaskState = "failed"
+	TaskStopped TaskState = "stopped" // what it had done by then stays
 )
 
-// Status is a task at one moment.
-type Status struct {
+// Task is a task at one moment.
+type Task struct {
 	ID    string
 	Queue string // or "" for all of the store
 	What  string // it does, as: delete all dead jobs of emails
 	By    string // the name of who has started it
 	Once  string // another Start with the same starts nothing; "" is none
-	State State
+	State TaskState
 	Total int64 // there were about so many to do when it began; -1 if that is not known
 	Done  int64
 	Began time.Time
@@ -55,11 +53,11 @@ type Status struct {
 	Err   error
 }
 
-// Work is what a task does. It calls progress with how many it has done so far, and returns that in the end, with a note.
-type Work func(ctx context.Context, progress func(done int)) (done int, note string, err error)
+// TaskFunc is what a task does. It calls progress with how many it has done so far, and returns that in the end, with a note.
+type TaskFunc func(ctx context.Context, progress func(done int)) (done int, note string, err error)
 
-// Set is the tasks of a server. The zero Set is empty. It is safe for concurrent use.
-type Set struct {
+// Tasks are those of a server. The zero value is empty. It is safe for concurrent use.
+type Tasks struct {
 	mu     sync.Mutex
 	tasks  []*task // in the order in which they began
 	closed bool
@@ -67,37 +65,37 @@ type Set struct {
 }
 
 type task struct {
-	status Status // under Set.mu
+	status Task // under Tasks.mu
 	stop   context.CancelCauseFunc
 	done   chan struct{}
 }
 
 // Start begins a task, of which Queue, What, By, Once and Total are given, or returns the one that has begun with the same Once.
-// The error is an ErrTooMany if too many run.
-func (s *Set) Start(given Status, work Work) (Status, error) {
+// The error is an ErrTooManyTasks if too many run.
+func (s *Tasks) Start(given Task, work TaskFunc) (Task, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		return Status{}, errClosed
+		return Task{}, errClosed
 	}
 	if i := slices.IndexFunc(s.tasks, func(t *task) bool { return t.status.Once == given.Once }); i >= 0 && given.Once != "" {
 		return s.tasks[i].status, nil
 	}
 	if s.running() >= maxRunning {
-		return Status{}, ErrTooMany
+		return Task{}, ErrTooManyTasks
 	}
 	ctx, stop := context.WithCancelCause(context.Background())
 	t := &task{status: given, stop: stop, done: make(chan struct{})}
-	t.status.ID, t.status.State, t.status.Began = strings.ToLower(rand.Text()[:12]), Running, time.Now()
+	t.status.ID, t.status.State, t.status.Began = strings.ToLower(rand.Text()[:12]), TaskRunning, time.Now()
 	s.tasks = append(s.tasks, t)
 	s.forget()
 	s.group.Go(func() { s.run(ctx, t, work) })
 	return t.status, nil
 }
 
-func (s *Set) running() (n int) {
+func (s *Tasks) running() (n int) {
 	for _, t := range s.tasks {
-		if t.status.State == Running {
+		if t.status.State == TaskRunning {
 			n++
 		}
 	}
@@ -105,9 +103,9 @@ func (s *Set) running() (n int) {
 }
 
 // forget drops the oldest tasks that are over.
-func (s *Set) forget() {
+func (s *Tasks) forget() {
 	for i := 0; len(s.tasks) > maxKept && i < len(s.tasks); {
-		if s.tasks[i].status.State == Running {
+		if s.tasks[i].status.State == TaskRunning {
 			i++
 			continue
 		}
@@ -115,7 +113,7 @@ func (s *Set) forget() {
 	}
 }
 
-func (s *Set) run(ctx context.Context, t *task, work Work) {
+func (s *Tasks) run(ctx context.Context, t *task, work TaskFunc) {
 	defer close(t.done)
 	defer t.stop(nil)
 	n, note, err := protect(ctx, work, func(done int) {
@@ -128,16 +126,16 @@ func (s *Set) run(ctx context.Context, t *task, work Work) {
 	t.status.Done, t.status.Note, t.status.Ended = int64(n), note, time.Now()
 	switch {
 	case err == nil:
-		t.status.State = Done
+		t.status.State = TaskDone
 	case ctx.Err() != nil:
-		t.status.State, t.status.Err = Stopped, context.Cause(ctx)
+		t.status.State, t.status.Err = TaskStopped, context.Cause(ctx)
 	default:
-		t.status.State, t.status.Err = Failed, err
+		t.status.State, t.status.Err = TaskFailed, err
 	}
 }
 
 // protect has a panic of a task be its error: the server goes on.
-func protect(ctx context.Context, work Work, progress func(int)) (n int, note string, err error) {
+func protect(ctx context.Context, work TaskFunc, progress func(int)) (n int, note string, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panic: %v", p)
@@ -147,16 +145,16 @@ func protect(ctx context.Context, work Work, progress func(int)) (n int, note st
 }
 
 // Get returns a task, or an ErrNotFound.
-func (s *Set) Get(id string) (Status, error) {
+func (s *Tasks) Get(id string) (Task, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if t := s.find(id); t != nil {
 		return t.status, nil
 	}
-	return Status{}, ErrNotFound
+	return Task{}, ErrNoTask
 }
 
-func (s *Set) find(id string) *task {
+func (s *Tasks) find(id string) *task {
 	for _, t := range s.tasks {
 		if t.status.ID == id {
 			return t
@@ -166,10 +164,10 @@ func (s *Set) find(id string) *task {
 }
 
 // All returns the tasks, the last one first.
-func (s *Set) All() []Status {
+func (s *Tasks) All() []Task {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	all := make([]Status, 0, len(s.tasks))
+	all := make([]Task, 0, len(s.tasks))
 	for _, t := range slices.Backward(s.tasks) {
 		all = append(all, t.status)
 	}
@@ -177,12 +175,12 @@ func (s *Set) All() []Status {
 }
 
 // Wait waits until a task is over, or ctx ends, and returns it as it is then.
-func (s *Set) Wait(ctx context.Context, id string) (Status, error) {
+func (s *Tasks) Wait(ctx context.Context, id string) (Task, error) {
 	s.mu.Lock()
 	t := s.find(id)
 	s.mu.Unlock()
 	if t == nil {
-		return Status{}, ErrNotFound
+		return Task{}, ErrNoTask
 	}
 	select {
 	case <-t.done:
@@ -194,19 +192,19 @@ func (s *Set) Wait(ctx context.Context, id string) (Status, error) {
 }
 
 // Stop has a task end before it is done. One that is over stays as it is.
-func (s *Set) Stop(id string) error {
+func (s *Tasks) Stop(id string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t := s.find(id)
 	if t == nil {
-		return ErrNotFound
+		return ErrNoTask
 	}
 	t.stop(errStopped)
 	return nil
 }
 
 // Close stops all tasks, and waits for them. No more can begin.
-func (s *Set) Close() {
+func (s *Tasks) Close() {
 	s.mu.Lock()
 	s.closed = true
 	for _, t := range s.tasks {

@@ -1,4 +1,4 @@
-package bulk
+package queues
 
 import (
 	"cmp"
@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/conq-go/conq/kv"
-	"github.com/conq-go/conq/server/internal/queues"
 	"github.com/conq-go/conq/work"
 )
 
@@ -35,16 +34,16 @@ type Change struct {
 	Reason   string // of Bury; "" is that an operator did it
 }
 
-var verbs = map[Verb]func(q *queues.Work, ctx context.Context, f work.Filter, progress func(int)) (int, error){
-	Retry: (*queues.Work).KickAll, Kick: (*queues.Work).KickAll, Delete: (*queues.Work).DeleteAll, Cancel: (*queues.Work).CancelAll,
-	EndLeases:    (*queues.Work).EndLeases,
-	Count:        (*queues.Work).Count,
+var verbs = map[Verb]func(q *Work, ctx context.Context, f work.Filter, progress func(int)) (int, error){
+	Retry: (*Work).KickAll, Kick: (*Work).KickAll, Delete: (*Work).DeleteAll, Cancel: (*Work).CancelAll,
+	EndLeases:    (*Work).EndLeases,
+	Count:        (*Work).Count,
 	Bury:         nil, // has a reason
 	Reprioritise: nil, // has a priority
 }
 
 // do carries a change out.
-func (c Change) do(ctx context.Context, q *queues.Work, progress func(int)) (int, error) {
+func (c Change) do(ctx context.Context, q *Work, progress func(int)) (int, error) {
 	switch c.Verb {
 	case Reprioritise:
 		return q.ReprioritiseAll(ctx, c.Filter, c.Priority, progress)
@@ -97,18 +96,18 @@ func (c *Change) Of(s work.Stats) int64 {
 }
 
 // Jobs begins to change jobs of a queue, which has to exist. Of the status Queue and By are given, and What or nothing.
-func (s *Set) Jobs(ctx context.Context, set *queues.Set, given Status, c Change) (Status, error) {
+func (s *Tasks) Jobs(ctx context.Context, set *Set, given Task, c Change) (Task, error) {
 	if err := c.Check(); err != nil {
-		return Status{}, err
+		return Task{}, err
 	}
-	q, release, err := set.Work(ctx, given.Queue, queues.Existing)
+	q, release, err := set.Work(ctx, given.Queue, Existing)
 	if err != nil {
-		return Status{}, err
+		return Task{}, err
 	}
 	stats, err := q.Stats(ctx)
 	if err != nil {
 		release()
-		return Status{}, err
+		return Task{}, err
 	}
 	if given.Total = c.Of(stats); given.What == "" {
 		given.What = c.String()

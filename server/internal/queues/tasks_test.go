@@ -1,4 +1,4 @@
-package bulk
+package queues
 
 import (
 	"context"
@@ -10,17 +10,13 @@ import (
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/memory"
-	"github.com/conq-go/conq/server/internal/queues"
 	"github.com/conq-go/conq/work"
-	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
 // setOf returns a store with a work queue that has n dead jobs, of which every second one contains "timeout".
-func setOf(t *testing.T, n int) (*queues.Set, *queues.Work) {
-	set := queues.New(memory.New(memory.Options{}), queues.Options{})
-	q, release, err := set.Work(t.Context(), "q", queues.Create)
+func setOf(t *testing.T, n int) (*Set, *Work) {
+	set := New(memory.New(memory.Options{}), Options{})
+	q, release, err := set.Work(t.Context(), "q", Create)
 	testkit.NoError(t, err)
 	t.Cleanup(func() { testkit.NoError(t, set.Close()) })
 	t.Cleanup(release)
@@ -47,12 +43,12 @@ func TestJobs(t *testing.T) {
 		{Change{Verb: Kick}, 10, work.Stats{Ready: 10}},
 		{Change{Verb: Delete}, 10, work.Stats{}},
 	} {
-		var tasks Set
-		began, err := tasks.Jobs(t.Context(), set, Status{Queue: "q", By: "me"}, c.change)
+		var tasks Tasks
+		began, err := tasks.Jobs(t.Context(), set, Task{Queue: "q", By: "me"}, c.change)
 		testkit.NoError(t, err)
 		got, err := tasks.Wait(t.Context(), began.ID)
 		testkit.NoError(t, err)
-		if got.State != Done || got.Done != c.done || got.By != "me" || got.Ended.IsZero() {
+		if got.State != TaskDone || got.Done != c.done || got.By != "me" || got.Ended.IsZero() {
 			t.Errorf("%v: %+v, want %d done", c.change, got, c.done)
 		}
 		left, err := q.Stats(t.Context())
@@ -66,7 +62,7 @@ func TestJobs(t *testing.T) {
 
 func TestJobsErrors(t *testing.T) {
 	set, _ := setOf(t, 0)
-	var tasks Set
+	var tasks Tasks
 	defer tasks.Close()
 	for _, c := range []struct {
 		queue  string
@@ -77,18 +73,18 @@ func TestJobsErrors(t *testing.T) {
 		{"q", Change{Verb: Retry, Filter: work.Filter{State: work.Ready}}, kv.ErrInvalid},
 		{"none", Change{Verb: Kick}, conq.ErrNoQueue},
 	} {
-		if _, err := tasks.Jobs(t.Context(), set, Status{Queue: c.queue, By: "me"}, c.change); !errors.Is(err, c.want) {
+		if _, err := tasks.Jobs(t.Context(), set, Task{Queue: c.queue, By: "me"}, c.change); !errors.Is(err, c.want) {
 			t.Errorf("%v of %s: %v, want %v", c.change, c.queue, err, c.want)
 		}
 	}
-	if _, err := tasks.Get("none"); !errors.Is(err, ErrNotFound) {
+	if _, err := tasks.Get("none"); !errors.Is(err, ErrNoTask) {
 		t.Errorf("a task that is not there: %v", err)
 	}
 }
 
-func start(t *testing.T, s *Set, w Work) Status {
+func start(t *testing.T, s *Tasks, w TaskFunc) Task {
 	t.Helper()
-	status, err := s.Start(Status{Total: -1}, w)
+	status, err := s.Start(Task{Total: -1}, w)
 	testkit.NoError(t, err)
 	return status
 }
@@ -100,18 +96,18 @@ func waits(ctx context.Context, progress func(int)) (int, string, error) {
 }
 
 func TestEnds(t *testing.T) {
-	var s Set
+	var s Tasks
 	failing := errors.New("disk is full")
 	for _, c := range []struct {
 		name string
-		work Work
+		work TaskFunc
 		stop bool
-		want State
+		want TaskState
 		err  error
 	}{
-		{"done", func(context.Context, func(int)) (int, string, error) { return 1, "", nil }, false, Done, nil},
-		{"failed", func(context.Context, func(int)) (int, string, error) { return 1, "", failing }, false, Failed, failing},
-		{"stopped", waits, true, Stopped, errStopped},
+		{"done", func(context.Context, func(int)) (int, string, error) { return 1, "", nil }, false, TaskDone, nil},
+		{"failed", func(context.Context, func(int)) (int, string, error) { return 1, "", failing }, false, TaskFailed, failing},
+		{"stopped", waits, true, TaskStopped, errStopped},
 	} {
 		began := start(t, &s, c.work)
 		if c.stop {
@@ -124,26 +120,26 @@ func TestEnds(t *testing.T) {
 		}
 	}
 	panics := start(t, &s, func(context.Context, func(int)) (int, string, error) { panic("oh") })
-	if got, _ := s.Wait(t.Context(), panics.ID); got.State != Failed || got.Err == nil {
+	if got, _ := s.Wait(t.Context(), panics.ID); got.State != TaskFailed || got.Err == nil {
 		t.Errorf("after a panic: %+v", got)
 	}
 	open := start(t, &s, waits)
 	s.Close()
-	if got, _ := s.Get(open.ID); got.State != Stopped || got.Done != 4 {
+	if got, _ := s.Get(open.ID); got.State != TaskStopped || got.Done != 4 {
 		t.Errorf("after Close: %+v", got)
 	}
-	if _, err := s.Start(Status{}, waits); err == nil {
+	if _, err := s.Start(Task{}, waits); err == nil {
 		t.Error("a task begins after Close")
 	}
 }
 
 func TestBounds(t *testing.T) {
-	var s Set
+	var s Tasks
 	defer s.Close()
 	for range maxRunning {
 		start(t, &s, waits)
 	}
-	if _, err := s.Start(Status{}, waits); !errors.Is(err, ErrTooMany) {
+	if _, err := s.Start(Task{}, waits); !errors.Is(err, ErrTooManyTasks) {
 		t.Errorf("one task too many: %v", err)
 	}
 	testkit.NoError(t, s.Stop(s.All()[0].ID))
