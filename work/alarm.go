@@ -107,13 +107,6 @@ func (a *alarm) touch() {
 	}
 }
 
-// at returns when the next thing is due that is known.
-func (a *alarm) at() int64 {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return min(a.next, a.wake)
-}
-
 // armNow is arm at this time. The lock is held.
 func (a *alarm) armNow() {
 	if len(a.keeping) > 0 {

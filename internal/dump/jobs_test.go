@@ -136,13 +136,13 @@ func TestDumpWorkQueue(t *testing.T) {
 		testkit.NoError(t, q.Resume(t.Context()))
 		var order []string
 		for {
-			leases, err := q.ReserveN(t.Context(), 1)
-			testkit.NoError(t, err)
-			if len(leases) == 0 {
+			lease, err := q.Reserve(t.Context())
+			if errors.Is(err, conq.ErrEmpty) {
 				break
 			}
-			order = append(order, leases[0].Value[:min(12, len(leases[0].Value))])
-			testkit.NoError(t, leases[0].Ack(t.Context()))
+			testkit.NoError(t, err)
+			order = append(order, lease.Value[:min(12, len(lease.Value))])
+			testkit.NoError(t, lease.Ack(t.Context()))
 		}
 		testkit.EqualSlices(t, name+": order", order, []string{
 			"new", "new", "new", "of a key, 1.", "of a key, 4.", "of a key, 3.", "of a key, 2.", "of a key, 0", "ready 2", "ready 1", "ready 0",
@@ -323,14 +323,16 @@ func TestDumpWorkQueueWhileChanging(t *testing.T) {
 		loadAll(t, to, b.Bytes(), conq.LoadOptions{})
 		isSound(t, to)
 		q := openWork(t, to, work.Options{})
-		for leases := 1; leases > 0; {
+		for {
 			all, err := q.ReserveN(t.Context(), 100)
+			if errors.Is(err, conq.ErrEmpty) {
+				break
+			}
 			testkit.NoError(t, err)
 			for _, l := range all {
 				delete(left, l.Value)
 				testkit.NoError(t, l.Ack(t.Context()))
 			}
-			leases = len(all)
 		}
 		for value, old := range left {
 			if old {

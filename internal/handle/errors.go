@@ -33,5 +33,3 @@ func (timeoutError) Timeout() bool { return true }
 func isEmpty(err error) bool {
 	return errors.Is(err, types.ErrEmpty) && !errors.Is(err, types.ErrDecode)
 }
-
-func isUnknown(err error) bool { return errors.Is(err, kv.ErrCommitUnknown) }

@@ -127,7 +127,7 @@ func (n *jobCounts) work(ctx context.Context, t *testing.T, q *work.Queue[string
 			n.done.Add(1)
 		}
 		switch {
-		case errors.Is(err, context.DeadlineExceeded), err == nil && len(leases) == 0:
+		case errors.Is(err, context.DeadlineExceeded), errors.Is(err, conq.ErrEmpty):
 			return
 		case err != nil:
 			t.Error(err)
