@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -22,15 +23,13 @@ type leaving struct {
 	refuses  bool // or else it says that its store does not answer
 	first    bool // from the first request on
 	lasts    time.Duration
+	mu       sync.Mutex // of what follows: ls asks for several queues at once
 	since    time.Time
 	requests int
 }
 
 func (l *leaving) RoundTrip(r *http.Request) (*http.Response, error) {
-	if l.requests++; l.since.IsZero() && (l.first || l.requests > 2) {
-		l.since = time.Now()
-	}
-	if !l.since.IsZero() && time.Since(l.since) < l.lasts {
+	if l.away() {
 		if l.refuses {
 			return nil, &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
 		}
@@ -43,6 +42,15 @@ func (l *leaving) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	l.ServeHTTP(w, r)
 	return w.Result(), nil
+}
+
+func (l *leaving) away() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.requests++; l.since.IsZero() && (l.first || l.requests > 2) {
+		l.since = time.Now()
+	}
+	return !l.since.IsZero() && time.Since(l.since) < l.lasts
 }
 
 // A command waits for a server that is away, or whose store is, as it does for a store, and says so.
