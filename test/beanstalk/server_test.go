@@ -71,7 +71,7 @@ type server struct {
 	done chan struct{}
 }
 
-var servesAt = regexp.MustCompile(`flag=beanstalk address=(\S+)`)
+var servesAt = regexp.MustCompile(`protocol=beanstalk address=(\S+)`)
 
 // startConq starts a server of the store in a directory.
 func startConq(t testing.TB, dir string, flags ...string) *server {
