@@ -14,7 +14,7 @@ const (
 
 	// ForSync is for callers that share a sync of the disk. That takes longer than a transaction, so it is worth to wait for
 	// slower ones.
-	ForSync = 300 * time.Microsecond
+	ForSync = 500 * time.Microsecond
 
 	// ForHandOver is for consumers to whom items can be handed. They may need two syncs for what they took before, one after
 	// the other.
